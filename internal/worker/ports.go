@@ -1,0 +1,162 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+// Delivery is one hand-over of one message to this worker.
+type Delivery struct {
+	MessageID  string
+	Data       []byte
+	Attributes map[string]string
+	// Attempt counts the deliveries of the message, this one included, as far
+	// as the service knows; 0 when it does not say.
+	Attempt int
+}
+
+// Settlement is what becomes of a delivery. There is exactly one for each.
+type Settlement int
+
+const (
+	// Nack gives the delivery back: the message is delivered again at once.
+	// It is the zero value, since giving back is always safe.
+	Nack Settlement = iota
+	// Ack removes the message: its result is known to be stored.
+	Ack
+	// Abandon says nothing to the service: the lease is lost, and the message
+	// may already be somebody else's.
+	Abandon
+)
+
+// Source hands out deliveries.
+type Source interface {
+	// Receive calls handle, in a goroutine of its own, once for each delivery
+	// and keeps the delivery's lease while handle runs. What handle returns is
+	// what Receive then does with the delivery; nobody else acks or nacks.
+	//
+	// Once ctx is done no new handle calls are made that could be avoided, and
+	// Receive returns nil when every call has returned and every ack and nack
+	// has been sent. A non-nil error means that the intake broke; the
+	// deliveries held at that time are settled all the same, and Receive may
+	// be called again.
+	//
+	// The context given to handle carries the trace of the message and is not
+	// cancelled with ctx.
+	Receive(ctx context.Context, handle func(context.Context, *Delivery) Settlement) error
+}
+
+// DeadLetters takes the messages for which no result row can be written.
+type DeadLetters interface {
+	// Bury records d with the reason. It returns nil only when the record is
+	// durable, so that d may be acked.
+	Bury(ctx context.Context, d *Delivery, reason string) error
+}
+
+// Status of a result.
+type Status string
+
+// The two kinds of result.
+const (
+	StatusOK     Status = "OK"
+	StatusFailed Status = "FAILED"
+)
+
+// Result is the row of an item.
+type Result struct {
+	Key    item.Key
+	Status Status
+	// Output is JSON text, byte for byte as the model gave it; nil unless OK.
+	Output []byte
+	// Class and Message say why a FAILED item failed.
+	Class   Class
+	Message string
+	// ModelVersion and Worker say who made the result.
+	ModelVersion string
+	Worker       string
+	// InferMillis is the item's share of its batch's model time, in ms.
+	InferMillis float64
+}
+
+// Stored is what the store already knows of an item.
+type Stored struct {
+	Status       Status
+	ModelVersion string
+}
+
+// Store keeps results.
+//
+// Errors are of class ClassStore unless said otherwise. Both methods are safe
+// for concurrent use and must return soon after their context is done.
+type Store interface {
+	// Lookup reads the rows of keys strongly: a commit that returned before
+	// the call is seen. Keys without a row are absent from the map.
+	Lookup(ctx context.Context, keys []item.Key) (map[item.Key]Stored, error)
+
+	// Commit upserts results and returns one error for each, in order. A nil
+	// error says that the row is durable, or, for a FAILED result, that an OK
+	// row stands there which it must not replace. ErrRejected says that the
+	// store will never take this row because of its content. Any other error
+	// leaves the outcome unknown; to commit the same result again is safe.
+	// The keys of one call are distinct.
+	Commit(ctx context.Context, results []Result) []error
+}
+
+// Fetcher loads payloads that a message only points at.
+type Fetcher interface {
+	// Fetch returns the object's bytes. An error of class ClassInvalidInput
+	// says that the object will never be readable; ClassTransient, that a
+	// later try may succeed.
+	Fetch(ctx context.Context, uri string) ([]byte, error)
+}
+
+// Info is what a loaded runner says of itself.
+type Info struct {
+	// ModelVersion is never empty.
+	ModelVersion string
+	// MaxBatch is the largest batch that Run takes; 0 means any.
+	MaxBatch int
+}
+
+// Input is an item in the form that its runner takes.
+type Input struct {
+	Item item.Item
+	// Value is the runner's own: what Prepare made of the item.
+	Value any
+	// Bytes is the memory that Value holds; batch.max_bytes limits its sum.
+	Bytes int64
+}
+
+// Output is a runner's answer for one item: a JSON document, or an error.
+type Output struct {
+	ItemID string
+	// Value is JSON text; nil when Err is set.
+	Value []byte
+	// Err fails this item alone. Its class is ClassItemError unless it says
+	// otherwise.
+	Err error
+}
+
+// Runner runs the model.
+type Runner interface {
+	// Load makes the model ready, warmed up. It is called before anything
+	// else, by one goroutine, and returns promptly when ctx is done.
+	Load(ctx context.Context) (Info, error)
+
+	// Prepare decodes and validates an item's payload, outside the model, so
+	// that the device never waits for it. An error is of class
+	// ClassInvalidInput. It is safe for concurrent use.
+	Prepare(ctx context.Context, it item.Item) (Input, error)
+
+	// Run puts a batch through the model and returns one output for each
+	// input, in any order. The item IDs of one batch are distinct. An error
+	// fails the batch as a whole and has a class; without one it counts as
+	// ClassBatchError. At most infer.concurrency calls run at once. When ctx
+	// is done Run returns as soon as it can, which may be late.
+	Run(ctx context.Context, batch []Input) ([]Output, error)
+
+	// Close stops the model. It may be called while Run is under way, which
+	// then returns an error; it never crashes the process.
+	Close() error
+}
