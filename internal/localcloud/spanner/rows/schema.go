@@ -1,0 +1,135 @@
+package rows
+
+import (
+	"strings"
+
+	"cloud.google.com/go/spanner/spansql"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Column is a column of a table. It never changes once its table is in use.
+type Column struct {
+	Name    string
+	Kind    Kind
+	NotNull bool
+	// MaxLen bounds STRING in characters and BYTES in bytes; 0 means MAX.
+	MaxLen int64
+	// CommitTimestamp allows the commit's own timestamp as the value, and refuses later ones.
+	CommitTimestamp bool
+	// slot is the column's place in stored rows; the slot of a dropped column is not used again.
+	slot int
+}
+
+// KeyPart is one column of a primary key.
+type KeyPart struct {
+	Column int // index into Table.Columns
+	Desc   bool
+}
+
+// Table is the shape of a table at one time. A change of the schema makes a new Table, so a reader can keep
+// the one it has.
+type Table struct {
+	Name    string
+	Columns []Column
+	Key     []KeyPart
+
+	statement *spansql.CreateTable // as GetDatabaseDdl shows it
+	slots     int                  // cells of a stored row, dropped columns included
+	data      *versions
+}
+
+// Column returns the index of the named column, or NOT_FOUND. Names match without regard to case, as in Spanner.
+func (t *Table) Column(name string) (int, error) {
+	for i := range t.Columns {
+		if strings.EqualFold(t.Columns[i].Name, name) {
+			return i, nil
+		}
+	}
+	return 0, status.Errorf(codes.NotFound, "Column not found in table %s: %s", t.Name, name)
+}
+
+// keyOf encodes the primary key of a row given by column.
+func (t *Table) keyOf(row []any) string {
+	key := make([]byte, 0, 64)
+	for _, part := range t.Key {
+		key = appendKeyPart(key, row[t.Columns[part.Column].slot], part.Desc)
+	}
+	return string(key)
+}
+
+// EncodePrefix encodes the first len(values) parts of a primary key.
+func (t *Table) EncodePrefix(values []any) string {
+	key := make([]byte, 0, 64)
+	for i, value := range values {
+		key = appendKeyPart(key, value, t.Key[i].Desc)
+	}
+	return string(key)
+}
+
+// tableFrom checks a CREATE TABLE and builds the table it declares.
+func tableFrom(statement *spansql.CreateTable) (*Table, error) {
+	if err := refuseUnsupported(statement); err != nil {
+		return nil, err
+	}
+	table := &Table{Name: string(statement.Name), statement: statement, data: newVersions()}
+	for _, def := range statement.Columns {
+		if err := table.addColumn(def); err != nil {
+			return nil, err
+		}
+	}
+	for _, part := range statement.PrimaryKey {
+		i, err := table.Column(string(part.Column))
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "Table %s references nonexistent key column %s.", table.Name, part.Column)
+		}
+		table.Key = append(table.Key, KeyPart{Column: i, Desc: part.Desc})
+	}
+	return table, nil
+}
+
+// refuseUnsupported names what this table declares and localcloud does not enforce: a table that silently
+// lacks its constraints would be a wrong answer.
+func refuseUnsupported(statement *spansql.CreateTable) error {
+	unsupported := ""
+	switch {
+	case statement.Interleave != nil:
+		unsupported = "INTERLEAVE IN PARENT"
+	case statement.RowDeletionPolicy != nil:
+		unsupported = "ROW DELETION POLICY"
+	case len(statement.Constraints) > 0:
+		unsupported = "CONSTRAINT, FOREIGN KEY and CHECK"
+	case statement.Synonym != "":
+		unsupported = "SYNONYM"
+	default:
+		return nil
+	}
+	return status.Errorf(codes.Unimplemented, "Table %s: localcloud does not support %s.", statement.Name, unsupported)
+}
+
+// addColumn appends a column in a slot of its own.
+func (t *Table) addColumn(def spansql.ColumnDef) error {
+	if _, err := t.Column(string(def.Name)); err == nil {
+		return status.Errorf(codes.FailedPrecondition, "Duplicate column name %s.%s.", t.Name, def.Name)
+	}
+	if def.Default != nil || def.Generated != nil || def.Hidden {
+		return status.Errorf(codes.Unimplemented, "Column %s.%s: localcloud does not support DEFAULT, generated and HIDDEN columns.", t.Name, def.Name)
+	}
+	kind, err := kindOf(def.Type)
+	if err != nil {
+		return err
+	}
+	column := Column{Name: string(def.Name), Kind: kind, NotNull: def.NotNull, slot: t.slots}
+	if (kind == String || kind == Bytes) && def.Type.Len != spansql.MaxLen {
+		column.MaxLen = def.Type.Len
+	}
+	if allow := def.Options.AllowCommitTimestamp; allow != nil && *allow {
+		if kind != Timestamp {
+			return status.Errorf(codes.FailedPrecondition, "Option allow_commit_timestamp is only allowed on TIMESTAMP columns, not on %s.%s.", t.Name, def.Name)
+		}
+		column.CommitTimestamp = true
+	}
+	t.Columns = append(t.Columns, column)
+	t.slots++
+	return nil
+}
