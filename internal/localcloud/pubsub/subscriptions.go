@@ -1,0 +1,290 @@
+package pubsub
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
+)
+
+// subscriptionFields are the fields of a Subscription that have an effect here
+// or are set by the server only.
+var subscriptionFields = map[string]bool{
+	"name": true, "topic": true, "ack_deadline_seconds": true, "retain_acked_messages": true,
+	"message_retention_duration": true, "labels": true, "expiration_policy": true,
+	"dead_letter_policy": true, "retry_policy": true,
+	"detached": true, "topic_message_retention_duration": true, "state": true,
+}
+
+func (s *subscriber) CreateSubscription(_ context.Context, p *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+	if err := checkName(p.GetName(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	if err := checkName(p.GetTopic(), "topics"); err != nil {
+		return nil, err
+	}
+	if err := onlyFields(p, subscriptionFields); err != nil {
+		return nil, err
+	}
+	c := broker.SubscriptionConfig{Name: p.GetName(), Topic: p.GetTopic()}
+	for _, f := range subscriptionSetters {
+		if err := f.set(&c, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.broker.CreateSubscription(c); err != nil {
+		return nil, toStatus(err)
+	}
+	return subscriptionProto(c), nil
+}
+
+func (s *subscriber) GetSubscription(_ context.Context, req *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription, error) {
+	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	c, err := s.broker.Subscription(req.GetSubscription())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return subscriptionProto(c), nil
+}
+
+func (s *subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
+	p := req.GetSubscription()
+	if err := checkName(p.GetName(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	paths := req.GetUpdateMask().GetPaths()
+	if len(paths) == 0 {
+		return nil, invalid("update_mask is empty: name the fields to update")
+	}
+	c, err := s.broker.UpdateSubscription(p.GetName(), func(c *broker.SubscriptionConfig) error {
+		for _, path := range paths {
+			if err := updateField(c, p, path); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return subscriptionProto(c), nil
+}
+
+func updateField(c *broker.SubscriptionConfig, p *pubsubpb.Subscription, path string) error {
+	top, _, nested := strings.Cut(path, ".")
+	for _, f := range subscriptionSetters {
+		switch {
+		case f.path != top:
+		case nested:
+			return unimplemented("the update of a part of " + top + "; name the whole field")
+		default:
+			return f.set(c, p)
+		}
+	}
+	// An empty push_config means pull, which every subscription here is anyway.
+	if top == "push_config" && isEmpty(p.GetPushConfig().ProtoReflect()) {
+		return nil
+	}
+	return unknownPath(p, path, "name", "topic", "filter", "enable_message_ordering")
+}
+
+func (s *subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
+	if err := checkProject(req.GetProject()); err != nil {
+		return nil, err
+	}
+	all := make(map[string]broker.SubscriptionConfig)
+	var names []string
+	for _, c := range s.broker.Subscriptions() {
+		if strings.HasPrefix(c.Name, req.GetProject()+"/") {
+			all[c.Name] = c
+			names = append(names, c.Name)
+		}
+	}
+	names, next, err := page(names, req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	resp := &pubsubpb.ListSubscriptionsResponse{NextPageToken: next}
+	for _, name := range names {
+		resp.Subscriptions = append(resp.Subscriptions, subscriptionProto(all[name]))
+	}
+	return resp, nil
+}
+
+func (s *subscriber) DeleteSubscription(_ context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
+	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	if err := s.broker.DeleteSubscription(req.GetSubscription()); err != nil {
+		return nil, toStatus(err)
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func (s *subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPushConfigRequest) (*emptypb.Empty, error) {
+	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	return nil, unimplemented("push_config of a subscription")
+}
+
+func (s *subscriber) CreateSnapshot(context.Context, *pubsubpb.CreateSnapshotRequest) (*pubsubpb.Snapshot, error) {
+	return nil, unimplemented("snapshots")
+}
+
+func (s *subscriber) GetSnapshot(context.Context, *pubsubpb.GetSnapshotRequest) (*pubsubpb.Snapshot, error) {
+	return nil, unimplemented("snapshots")
+}
+
+func (s *subscriber) ListSnapshots(context.Context, *pubsubpb.ListSnapshotsRequest) (*pubsubpb.ListSnapshotsResponse, error) {
+	return nil, unimplemented("snapshots")
+}
+
+func (s *subscriber) UpdateSnapshot(context.Context, *pubsubpb.UpdateSnapshotRequest) (*pubsubpb.Snapshot, error) {
+	return nil, unimplemented("snapshots")
+}
+
+func (s *subscriber) DeleteSnapshot(context.Context, *pubsubpb.DeleteSnapshotRequest) (*emptypb.Empty, error) {
+	return nil, unimplemented("snapshots")
+}
+
+// subscriptionSetters check a field of the API and put it into the broker's
+// description. Each is used for creation, and for an update that names its path.
+var subscriptionSetters = []struct {
+	path string
+	set  func(*broker.SubscriptionConfig, *pubsubpb.Subscription) error
+}{
+	{"ack_deadline_seconds", setAckDeadline},
+	{"retain_acked_messages", func(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+		c.RetainAcked = p.GetRetainAckedMessages()
+		return nil
+	}},
+	{"message_retention_duration", setRetention},
+	{"labels", func(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+		c.Labels = maps.Clone(p.GetLabels())
+		return nil
+	}},
+	{"expiration_policy", setExpiration},
+	{"dead_letter_policy", setDeadLetter},
+	{"retry_policy", setRetry},
+}
+
+func setAckDeadline(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	seconds := p.GetAckDeadlineSeconds()
+	if seconds == 0 {
+		seconds = minAckDeadline
+	}
+	c.AckDeadline = time.Duration(seconds) * time.Second
+	return checkAckDeadline("ack_deadline_seconds", seconds)
+}
+
+func setRetention(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	d, err := duration("message_retention_duration", p.GetMessageRetentionDuration(), defaultRetention, minRetention, maxRetention)
+	c.Retention = d
+	return err
+}
+
+func setExpiration(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	if p.GetExpirationPolicy() == nil {
+		c.ExpirationTTL = defaultExpirationTTL
+		return nil
+	}
+	ttl := p.GetExpirationPolicy().GetTtl()
+	if ttl == nil || ttl.AsDuration() == 0 {
+		c.ExpirationTTL = 0 // never
+		return nil
+	}
+	d, err := duration("expiration_policy.ttl", ttl, 0, minExpirationTTL, 1<<62)
+	c.ExpirationTTL = d
+	return err
+}
+
+func setDeadLetter(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	policy := p.GetDeadLetterPolicy()
+	if policy == nil {
+		c.DeadLetter = nil
+		return nil
+	}
+	if err := checkName(policy.GetDeadLetterTopic(), "topics"); err != nil {
+		return err
+	}
+	attempts := policy.GetMaxDeliveryAttempts()
+	if attempts == 0 {
+		attempts = minDeliveryAttempts
+	}
+	if attempts < minDeliveryAttempts || attempts > maxDeliveryAttempts {
+		return invalid("max_delivery_attempts is %d: want %d to %d", attempts, minDeliveryAttempts, maxDeliveryAttempts)
+	}
+	c.DeadLetter = &broker.DeadLetterPolicy{Topic: policy.GetDeadLetterTopic(), MaxAttempts: int(attempts)}
+	return nil
+}
+
+func setRetry(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	policy := p.GetRetryPolicy()
+	if policy == nil {
+		c.Retry = nil
+		return nil
+	}
+	low, err := duration("retry_policy.minimum_backoff", policy.GetMinimumBackoff(), defaultMinBackoff, 0, maxBackoff)
+	if err != nil {
+		return err
+	}
+	high, err := duration("retry_policy.maximum_backoff", policy.GetMaximumBackoff(), maxBackoff, 0, maxBackoff)
+	if err != nil {
+		return err
+	}
+	if low > high {
+		return invalid("retry_policy.minimum_backoff is %v, which is more than maximum_backoff %v", low, high)
+	}
+	c.Retry = &broker.RetryPolicy{Min: low, Max: high}
+	return nil
+}
+
+// duration checks a duration of the API; nil stands for its default.
+func duration(field string, d *durationpb.Duration, def, low, high time.Duration) (time.Duration, error) {
+	if d == nil {
+		return def, nil
+	}
+	if err := d.CheckValid(); err != nil {
+		return 0, invalid("%s is no valid duration: %v", field, err)
+	}
+	if v := d.AsDuration(); v < low || v > high {
+		return 0, invalid("%s is %v: want %v to %v", field, v, low, high)
+	}
+	return d.AsDuration(), nil
+}
+
+func subscriptionProto(c broker.SubscriptionConfig) *pubsubpb.Subscription {
+	p := &pubsubpb.Subscription{
+		Name:                     c.Name,
+		Topic:                    c.Topic,
+		AckDeadlineSeconds:       int32(c.AckDeadline / time.Second), //nolint:gosec // at most 600
+		RetainAckedMessages:      c.RetainAcked,
+		MessageRetentionDuration: durationpb.New(c.Retention),
+		Labels:                   c.Labels,
+		ExpirationPolicy:         &pubsubpb.ExpirationPolicy{},
+		Detached:                 c.Detached,
+		State:                    pubsubpb.Subscription_ACTIVE,
+	}
+	if c.ExpirationTTL > 0 {
+		p.ExpirationPolicy.Ttl = durationpb.New(c.ExpirationTTL)
+	}
+	if d := c.DeadLetter; d != nil {
+		p.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{
+			DeadLetterTopic:     d.Topic,
+			MaxDeliveryAttempts: int32(d.MaxAttempts), //nolint:gosec // at most 100
+		}
+	}
+	if r := c.Retry; r != nil {
+		p.RetryPolicy = &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(r.Min), MaximumBackoff: durationpb.New(r.Max)}
+	}
+	return p
+}
