@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -55,19 +56,34 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// decodeHook turns what YAML and variables hold into the types of Config.
+// decodeHook turns what YAML, variables and flags hold into the types of
+// Config. It converts nothing that would change: 1.5 is no whole number, 1 is
+// no bool, and a number is no text, since YAML reads 007 and 1e3 as numbers.
 func decodeHook() mapstructure.DecodeHookFunc {
 	return func(from, to reflect.Type, data any) (any, error) {
-		text, isText := data.(string)
-		switch {
-		case to == reflect.TypeFor[time.Duration]():
+		if to.Kind() == reflect.Slice {
+			return decodeList(from, to, data)
+		}
+		if from.Kind() == reflect.Slice {
+			return nil, fmt.Errorf("%v is a list; write one value", data)
+		}
+		switch to {
+		case reflect.TypeFor[time.Duration]():
 			return decodeDuration(data)
-		case to == reflect.TypeFor[Bytes]() && isText:
-			return ParseBytes(text)
-		case to.Kind() == reflect.Slice && isText:
-			return decodeList(text, to.Elem())
-		case to.Kind() == reflect.String && from.Kind() != reflect.String:
-			return nil, fmt.Errorf("%v is not a text; put it in quotes", data)
+		case reflect.TypeFor[Bytes]():
+			return ParseBytes(fmt.Sprint(data))
+		}
+		switch to.Kind() {
+		case reflect.String:
+			if from.Kind() != reflect.String {
+				return nil, fmt.Errorf("%v is not a text; put it in quotes", data)
+			}
+		case reflect.Int:
+			return decodeInt(data)
+		case reflect.Float64:
+			return decodeFloat(data)
+		case reflect.Bool:
+			return decodeBool(data)
 		}
 		return data, nil
 	}
@@ -79,26 +95,64 @@ func decodeDuration(data any) (time.Duration, error) {
 	}
 	text := strings.TrimSpace(fmt.Sprint(data))
 	d, err := time.ParseDuration(text)
-	// "0" is the one duration that Go reads without a unit.
-	if err != nil || text == "0" {
+	// 0 is the one number that Go reads as a duration without a unit.
+	if err != nil || !strings.ContainsAny(text, "hmsnu") {
 		return 0, fmt.Errorf("%q is not a duration; write a number with a unit, such as 30s, 500ms or 1h", text)
 	}
 	return d, nil
 }
 
-// decodeList reads a list from a variable or flag: a JSON array, or values
-// separated by commas.
-func decodeList(text string, elem reflect.Type) (any, error) {
-	text = strings.TrimSpace(text)
+func decodeInt(data any) (int, error) {
+	text := strings.TrimSpace(fmt.Sprint(data))
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number", text)
+	}
+	return n, nil
+}
+
+func decodeFloat(data any) (float64, error) {
+	text := strings.TrimSpace(fmt.Sprint(data))
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	return x, nil
+}
+
+func decodeBool(data any) (bool, error) {
+	switch text := strings.TrimSpace(fmt.Sprint(data)); text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%q is neither true nor false", text)
+	}
+}
+
+// decodeList reads a list. From a variable or flag it is a JSON array, or
+// values separated by commas. A single number stands for a list of itself.
+func decodeList(from, to reflect.Type, data any) (any, error) {
+	switch from.Kind() {
+	case reflect.Slice:
+		return data, nil
+	case reflect.Map:
+		return nil, errors.New("is a map of keys; write a list")
+	case reflect.String:
+	default:
+		return []any{data}, nil
+	}
+	text := strings.TrimSpace(fmt.Sprint(data))
 	if text == "" {
-		return reflect.MakeSlice(reflect.SliceOf(elem), 0, 0).Interface(), nil
+		return reflect.MakeSlice(to, 0, 0).Interface(), nil
 	}
 	if strings.HasPrefix(text, "[") {
-		list := reflect.New(reflect.SliceOf(elem))
-		if err := json.Unmarshal([]byte(text), list.Interface()); err != nil {
-			return nil, fmt.Errorf("%q is not a JSON array of that type: %w", text, err)
+		var list []any
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return nil, fmt.Errorf("%q starts as a JSON array but is none: %w", text, err)
 		}
-		return list.Elem().Interface(), nil
+		return list, nil
 	}
 	parts := strings.Split(text, ",")
 	for i := range parts {
@@ -109,30 +163,18 @@ func decodeList(text string, elem reflect.Type) (any, error) {
 
 // decodeProblems says for each value that could not be decoded which key it
 // was written for, and where.
-func decodeProblems(err error, sources map[string]Source) error {
-	var joined interface{ Unwrap() []error }
-	list := []error{err}
-	for errors.As(list[0], &joined) && len(list) == 1 {
-		list = joined.Unwrap()
-		joined = nil
+func decodeProblems(err error, where map[string]string) error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		var problems []error
+		for _, e := range joined.Unwrap() {
+			problems = append(problems, decodeProblems(e, where))
+		}
+		return errors.Join(problems...)
 	}
-	problems := make([]error, 0, len(list))
-	for _, e := range list {
-		text := strings.Join(strings.Fields(e.Error()), " ")
-		key := ""
-		if _, rest, found := strings.Cut(text, "'"); found {
-			key, _, _ = strings.Cut(rest, "'")
-		}
-		source, known := sources[strings.ToLower(key)]
-		if !known {
-			problems = append(problems, errors.New(text))
-			continue
-		}
-		var decode *mapstructure.DecodeError
-		if errors.As(e, &decode) {
-			text = strings.Join(strings.Fields(decode.Unwrap().Error()), " ")
-		}
-		problems = append(problems, fmt.Errorf("%s (from %s): %s", key, source, text))
+	var decode *mapstructure.DecodeError
+	if !errors.As(err, &decode) {
+		return oneLine(err)
 	}
-	return errors.Join(problems...)
+	key, _, _ := strings.Cut(decode.Name(), "[") // an element of a list is KEY[0]
+	return fmt.Errorf("%s: %s: %w", where[key], decode.Name(), oneLine(decode.Unwrap()))
 }

@@ -3,9 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,6 +36,16 @@ type Flag struct {
 	Flag *pflag.Flag
 }
 
+// loader gathers what sets each key.
+type loader struct {
+	v       *viper.Viper
+	leaves  []string
+	sources map[string]Source
+	// where says for each key that was set in which line, variable or flag.
+	where    map[string]string
+	problems []error
+}
+
 // Load reads the YAML file (none when file is empty), then the variables of
 // environ ("NAME=value"), then flags, each over the one before and all over
 // Default. It returns the configuration and the source of each key. It does
@@ -46,71 +54,52 @@ type Flag struct {
 // All problems found are joined, one a line. Unknown keys, also as variables,
 // are refused with the nearest known one.
 func Load(file string, environ []string, flags ...Flag) (Config, map[string]Source, error) {
+	l := &loader{v: viper.New(), leaves: Keys(), sources: map[string]Source{}, where: map[string]string{}}
+	for _, key := range l.leaves {
+		l.sources[key] = FromDefault
+	}
+	l.applyFile(file)
+	l.applyEnv(environ)
+	l.applyFlags(flags)
 	cfg := Default()
-	leaves := Keys()
-	sources := make(map[string]Source, len(leaves))
-	v := viper.New()
-	for _, key := range leaves {
-		sources[key] = FromDefault
+	if len(l.problems) > 0 {
+		return cfg, nil, errors.Join(l.problems...)
 	}
-
-	var problems []error
-	if file != "" {
-		keys, err := readFile(v, file)
-		if err != nil {
-			return cfg, nil, err
-		}
-		for _, key := range keys {
-			if !slices.Contains(leaves, key) {
-				problems = append(problems, fmt.Errorf("%s: unknown key %s%s", file, key, hint(key, leaves)))
-				continue
-			}
-			sources[key] = FromFile
-		}
-	}
-	problems = append(problems, applyEnv(v, environ, leaves, sources)...)
-	for _, f := range flags {
-		if f.Flag != nil && f.Flag.Changed {
-			v.Set(f.Key, f.Flag.Value.String())
-			sources[f.Key] = FromFlag
-		}
-	}
-	if len(problems) > 0 {
-		return cfg, nil, errors.Join(problems...)
-	}
-	if err := v.UnmarshalExact(&cfg, viper.DecodeHook(decodeHook())); err != nil {
-		return cfg, nil, decodeProblems(err, sources)
+	if err := l.v.UnmarshalExact(&cfg, viper.DecodeHook(decodeHook())); err != nil {
+		return cfg, nil, decodeProblems(err, l.where)
 	}
 	if cfg.Pull.MaxOutstanding == 0 {
 		cfg.Pull.MaxOutstanding = 4 * cfg.Batch.MaxSize
 	}
-	return cfg, sources, nil
+	return cfg, l.sources, nil
 }
 
-// readFile reads a YAML file into v and returns the keys that it sets.
-func readFile(v *viper.Viper, file string) ([]string, error) {
-	if info, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("read config: %w; give an existing file with --config", err)
-	} else if info.IsDir() {
-		return nil, fmt.Errorf("read config: %s is a directory; give a YAML file with --config", file)
+func (l *loader) set(key string, source Source, where string) {
+	l.sources[key], l.where[key] = source, where
+}
+
+func (l *loader) applyFile(file string) {
+	if file == "" {
+		return
 	}
-	v.SetConfigFile(file)
-	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil {
-		return nil, fmt.Errorf("read config %s: %w", file, oneLine(err))
+	lines, err := readFile(l.v, file)
+	if err != nil {
+		l.problems = append(l.problems, err)
+		return
 	}
-	return v.AllKeys(), nil
+	for key, line := range lines {
+		l.set(key, FromFile, fmt.Sprintf("%s:%d", file, line))
+	}
 }
 
 // applyEnv sets the keys that environ names.
-func applyEnv(v *viper.Viper, environ, leaves []string, sources map[string]Source) []error {
-	byEnv := make(map[string]string, len(leaves))
-	names := make([]string, 0, len(leaves))
-	for _, key := range leaves {
+func (l *loader) applyEnv(environ []string) {
+	byEnv := make(map[string]string, len(l.leaves))
+	names := make([]string, 0, len(l.leaves))
+	for _, key := range l.leaves {
 		byEnv[EnvName(key)] = key
 		names = append(names, EnvName(key))
 	}
-	var problems []error
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, testEnvPrefix) {
@@ -118,13 +107,27 @@ func applyEnv(v *viper.Viper, environ, leaves []string, sources map[string]Sourc
 		}
 		key, known := byEnv[name]
 		if !known {
-			problems = append(problems, fmt.Errorf("environment: unknown variable %s%s", name, hint(name, names)))
+			l.problems = append(l.problems, fmt.Errorf("environment: unknown variable %s%s", name, hint(name, names)))
 			continue
 		}
-		v.Set(key, value)
-		sources[key] = FromEnv
+		l.v.Set(key, value)
+		l.set(key, FromEnv, name)
 	}
-	return problems
+}
+
+func (l *loader) applyFlags(flags []Flag) {
+	for _, f := range flags {
+		if f.Flag == nil || !f.Flag.Changed {
+			continue
+		}
+		// The text of a list flag is in brackets but is no JSON.
+		if list, is := f.Flag.Value.(pflag.SliceValue); is {
+			l.v.Set(f.Key, list.GetSlice())
+		} else {
+			l.v.Set(f.Key, f.Flag.Value.String())
+		}
+		l.set(f.Key, FromFlag, "--"+f.Flag.Name)
+	}
 }
 
 // EnvName returns the variable that sets key.
@@ -149,42 +152,6 @@ func walk(v reflect.Value, prefix string, visit func(key string, leaf reflect.Va
 			visit(key, f)
 		}
 	}
-}
-
-// hint returns "; did you mean X?" for the nearest of names, or nothing when
-// none is near.
-func hint(name string, names []string) string {
-	best, bestDistance := "", len(name)/2+1
-	for _, candidate := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < bestDistance {
-			best, bestDistance = candidate, d
-		}
-	}
-	if best == "" {
-		return "; `check-config` lists all keys"
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is the Levenshtein distance of a and b, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func oneLine(err error) error {
