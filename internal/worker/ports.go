@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -14,6 +15,8 @@ type Delivery struct {
 	// Attempt counts the deliveries of the message, this one included, as far
 	// as the service knows; 0 when it does not say.
 	Attempt int
+	// LeaseEnd is when the lease is lost for good; zero means never.
+	LeaseEnd time.Time
 }
 
 // Settlement is what becomes of a delivery. There is exactly one for each.

@@ -116,6 +116,7 @@ func (f *Fake) Run(ctx context.Context, batch []worker.Input) ([]worker.Output, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	number := f.enter(batch, cancel)
+	defer f.leave(number) // again, for a RunFunc that panics
 
 	var outs []worker.Output
 	var err error

@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// commitBatches is how many finished batches go into one commit at most. They
+// gather while all commits are under way; the store splits what is too large.
+const commitBatches = 32
+
+// succeed sends t's output on its way to the store.
+func (w *Worker) succeed(t *task, output []byte) {
+	w.finish(t, Result{Status: StatusOK, Output: output})
+}
+
+// fail sends t to the store as FAILED.
+func (w *Worker) fail(t *task, class Class, message string) {
+	w.metrics.failure(class)
+	w.deps.Log.DebugContext(t.ctx, "item failed", "run_id", t.item.RunID, "item_id", t.item.ItemID, "class", class, "message", message)
+	w.finish(t, Result{Status: StatusFailed, Class: class, Message: message})
+}
+
+func (w *Worker) finish(t *task, r Result) {
+	if !w.leaveModel(t) {
+		return
+	}
+	r.Key = t.item.Key
+	r.ModelVersion = w.info.ModelVersion
+	r.Worker = w.cfg.Name
+	r.InferMillis = float64(t.modelTime) / float64(time.Millisecond)
+	// toCommit has room for every task that may be held, so that the model
+	// never waits for the store. Once the pipeline has stopped, the drain has
+	// settled them.
+	send(w.work, w.toCommit, finished{task: t, result: r})
+}
+
+// commit stores results, several commits at once, and settles their tasks.
+func (w *Worker) commit(ctx context.Context, in <-chan finished) error {
+	commits, ctx := errgroup.WithContext(ctx)
+	slots := make(chan struct{}, w.cfg.CommitConcurrency)
+	for {
+		if !send(ctx, slots, struct{}{}) {
+			return commits.Wait()
+		}
+		batch := gather(ctx, in, commitBatches*w.cfg.BatchSize)
+		if batch == nil {
+			return commits.Wait()
+		}
+		commits.Go(func() error {
+			defer func() { <-slots }()
+			w.commitBatch(ctx, batch)
+			return nil
+		})
+	}
+}
+
+// commitBatch acks the tasks whose rows are durable and gives back those whose
+// rows are not, once StoreTimeout is over.
+func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
+	start := time.Now()
+	tasks := make([]*task, len(batch))
+	for i, f := range batch {
+		tasks[i] = f.task
+	}
+	ctx, span := w.spanOver(ctx, "commit", tasks)
+	defer span.End()
+	commitCtx, cancel := context.WithTimeout(ctx, w.cfg.StoreTimeout)
+	defer cancel()
+
+	var pause backoff
+	for {
+		rest, err := w.commitOnce(commitCtx, batch)
+		if len(rest) == 0 {
+			w.metrics.took(stageCommit, start)
+			w.pace.commit.add(time.Since(start))
+			return
+		}
+		batch = rest
+		if err == nil {
+			continue
+		}
+		if !pause.wait(commitCtx) {
+			span.RecordError(err)
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		// The hard stop settles what is left.
+		return
+	}
+	w.metrics.failure(ClassStore)
+	w.deps.Log.WarnContext(ctx, "results not stored in time; items given back", "items", len(batch))
+	for _, f := range batch {
+		w.giveBack(nackStore, f.task)
+	}
+}
+
+// commitOnce tries one commit. It returns what is still to be stored, and the
+// error that makes a pause advisable before the next try.
+func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finished, err error) {
+	results := make([]Result, len(batch))
+	for i, f := range batch {
+		results[i] = f.result
+	}
+	errs := w.deps.Store.Commit(ctx, results)
+	if len(errs) != len(results) {
+		return batch, Failf(ClassStore, "the store answered for %d of %d results", len(errs), len(results))
+	}
+	for i, f := range batch {
+		switch {
+		case errs[i] == nil:
+			w.stored(f)
+		case errors.Is(errs[i], ErrRejected) && f.result.Status == StatusOK:
+			// The row is bad, not the store: what is wrong becomes the result.
+			w.metrics.failure(ClassInvalidOutput)
+			f.result.Status, f.result.Output = StatusFailed, nil
+			f.result.Class, f.result.Message = ClassInvalidOutput, fmt.Sprintf("output cannot be stored: %s", Reason(errs[i]))
+			rest = append(rest, f)
+		default:
+			rest, err = append(rest, f), errs[i]
+		}
+	}
+	return rest, err
+}
+
+// stored settles a task whose result is durable.
+func (w *Worker) stored(f finished) {
+	if !w.settle(f.task, Ack, "") {
+		return
+	}
+	if f.result.Status == StatusOK {
+		w.metrics.item(outcomeOK)
+		w.metrics.device.add(useUseful, f.task.modelTime)
+		return
+	}
+	w.metrics.item(outcomeFailed)
+	w.metrics.device.add(useFailed, f.task.modelTime)
+}

@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+// infer takes batches one after the other, for as long as ctx lives. Each
+// concurrent batch of the model has an infer of its own.
+func (w *Worker) infer(ctx context.Context, in <-chan []*task) error {
+	for {
+		start, cause := time.Now(), w.idleCause()
+		select {
+		case tasks := <-in:
+			w.metrics.idle.add(cause, time.Since(start))
+			w.inferBatch(ctx, tasks)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// idleCause says why the model would have to wait now.
+func (w *Worker) idleCause() idleCause {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cause := idleNoWork
+	for _, t := range w.held {
+		if t.phase == waiting {
+			return idleStarved
+		}
+		if t.phase == committing {
+			cause = idleCommitting
+		}
+	}
+	return cause
+}
+
+// inferBatch puts tasks through the model until each of them has a result, or
+// was given back. What follows from a failure is decided in policy.go.
+func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
+	ctx, span := w.spanOver(ctx, "batch", tasks)
+	defer span.End()
+	plan := newPlan(tasks)
+	for {
+		group := plan.pop(w.batchLimit())
+		if group == nil {
+			return
+		}
+		// What was given back meanwhile is not run, and while draining nothing
+		// new is.
+		if group = w.enterModel(group); len(group) == 0 {
+			continue
+		}
+		outputs, err := w.callRunner(ctx, group)
+		if err == nil {
+			err = w.takeOutputs(group, outputs, plan)
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			// The hard stop settles what is left.
+			return
+		}
+		w.afterFailure(ctx, plan, group, err)
+	}
+}
+
+// callRunner is one run of the model.
+func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error) {
+	runCtx, cancel := context.WithTimeoutCause(ctx, w.cfg.InferTimeout,
+		Failf(ClassTransient, "the model took longer than infer.timeout (%s)", w.cfg.InferTimeout))
+	defer cancel()
+	runCtx, span := w.span(runCtx, "infer")
+	defer span.End()
+
+	inputs := make([]Input, len(group))
+	for i, t := range group {
+		inputs[i] = t.input
+		w.metrics.took(stageWait, t.loaded)
+	}
+	w.metrics.batchSize.Record(ctx, int64(len(group)))
+	start := time.Now()
+	outputs, err := w.guardedRun(runCtx, inputs)
+	took := time.Since(start)
+	w.metrics.took(stageInfer, start)
+	w.pace.infer.add(took)
+	for _, t := range group {
+		t.modelTime += took / time.Duration(len(group))
+	}
+	if err != nil {
+		span.RecordError(err)
+		if ctx.Err() == nil && errors.Is(runCtx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%w: %w", context.Cause(runCtx), err)
+		}
+	}
+	return outputs, err
+}
+
+// guardedRun turns a panic of the runner into an error of its batch.
+func (w *Worker) guardedRun(ctx context.Context, inputs []Input) (outputs []Output, err error) {
+	defer w.recoverTo(ctx, &err, ClassBatchError)
+	return w.deps.Runner.Run(ctx, inputs)
+}
+
+// guardedPrepare turns a panic of the runner's decoder into an error of the
+// item.
+func (w *Worker) guardedPrepare(ctx context.Context, it item.Item) (input Input, err error) {
+	defer w.recoverTo(ctx, &err, ClassInvalidInput)
+	return w.deps.Runner.Prepare(ctx, it)
+}
+
+func (w *Worker) recoverTo(ctx context.Context, err *error, class Class) {
+	if p := recover(); p != nil {
+		*err = Failf(class, "runner panicked: %v", p)
+		w.deps.Log.ErrorContext(ctx, "runner panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
+}

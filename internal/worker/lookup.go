@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+const (
+	// lookupReads is the number of reads in flight. While all are under way
+	// the next one gathers keys, so that few large reads serve a backlog and
+	// a lone item is read at once.
+	lookupReads = 4
+	// lookupKeys is the number of keys in one read. Above it one read takes
+	// longer for no gain in throughput; a guess that was never the limit.
+	lookupKeys = 256
+)
+
+// lookup acks the items whose result is stored and passes the others on.
+func (w *Worker) lookup(ctx context.Context, in <-chan *task, out chan<- *task) error {
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(lookupReads)
+	slots := make(chan struct{}, lookupReads)
+	for {
+		if !send(ctx, slots, struct{}{}) {
+			return reads.Wait()
+		}
+		tasks := gather(ctx, in, lookupKeys)
+		if tasks == nil {
+			return reads.Wait()
+		}
+		reads.Go(func() error {
+			defer func() { <-slots }()
+			for _, t := range w.unstored(ctx, tasks) {
+				if !send(ctx, out, t) {
+					break
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// unstored acks the tasks whose result is stored and returns the others.
+func (w *Worker) unstored(ctx context.Context, tasks []*task) []*task {
+	start := time.Now()
+	ctx, span := w.spanOver(ctx, "lookup", tasks)
+	defer span.End()
+	keys := make([]item.Key, len(tasks))
+	for i, t := range tasks {
+		keys[i] = t.item.Key
+	}
+	stored, err := w.readStored(ctx, keys)
+	w.metrics.took(stageLookup, start)
+	if err != nil {
+		span.RecordError(err)
+		if ctx.Err() == nil {
+			w.metrics.failure(ClassStore)
+			w.deps.Log.WarnContext(ctx, "look-up of stored results ended without an answer; items given back", "items", len(tasks), "error", err)
+			w.giveBack(nackStore, tasks...)
+		}
+		return nil
+	}
+	rest := tasks[:0]
+	for _, t := range tasks {
+		// Only an OK row of this very model stands for a model run. A FAILED
+		// one is tried again, since it is delivered again only after a lost
+		// ack or because somebody asked for it.
+		if row, found := stored[t.item.Key]; !found || row.Status != StatusOK || row.ModelVersion != w.info.ModelVersion {
+			rest = append(rest, t)
+			continue
+		}
+		if w.settle(t, Ack, "") {
+			w.metrics.item(outcomeSkipped)
+		}
+	}
+	return rest
+}
+
+// readStored reads until it has an answer or StoreTimeout is over.
+func (w *Worker) readStored(ctx context.Context, keys []item.Key) (map[item.Key]Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.StoreTimeout)
+	defer cancel()
+	var pause backoff
+	for {
+		stored, err := w.deps.Store.Lookup(ctx, keys)
+		if err == nil {
+			return stored, nil
+		}
+		if !pause.wait(ctx) {
+			return nil, fmt.Errorf("look up %d items: %w", len(keys), err)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotbatch/spotbatch/internal/infer/infertest"
+	"github.com/spotbatch/spotbatch/internal/item"
+	"github.com/spotbatch/spotbatch/internal/worker"
+	"github.com/spotbatch/spotbatch/internal/worker/workertest"
+)
+
+// has reports whether the item is in the batch.
+func has(batch []worker.Input, id string) bool {
+	return slices.ContainsFunc(batch, func(in worker.Input) bool { return in.Item.ItemID == id })
+}
+
+// badIn fails each batch that holds the item a2, in the way of the class.
+func badIn(class worker.Class) func(context.Context, []worker.Input) ([]worker.Output, error) {
+	return func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+		if has(batch, "a2") {
+			return nil, worker.Failf(class, "a2 is bad")
+		}
+		return infertest.Echo(batch), nil
+	}
+}
+
+// TestOneBadItemCostsOnlyItself is the failure table, row by row: a2 is bad,
+// its neighbours are stored and acked.
+func TestOneBadItemCostsOnlyItself(t *testing.T) {
+	answer := func(change func(outs []worker.Output, i int) []worker.Output) func(context.Context, []worker.Input) ([]worker.Output, error) {
+		return func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			outs := infertest.Echo(batch)
+			for i, in := range batch {
+				if in.Item.ItemID == "a2" {
+					outs = change(outs, i)
+				}
+			}
+			return outs, nil
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		run   func(context.Context, []worker.Input) ([]worker.Output, error)
+		class worker.Class
+		alone int // how often a2 is alone in the model
+	}{
+		{"batch error", badIn(worker.ClassBatchError), worker.ClassBatchError, 3},
+		{"unclassed error", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if has(batch, "a2") {
+				return nil, errors.New("something")
+			}
+			return infertest.Echo(batch), nil
+		}, worker.ClassBatchError, 3},
+		{"panic", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if has(batch, "a2") {
+				panic("index out of range")
+			}
+			return infertest.Echo(batch), nil
+		}, worker.ClassBatchError, 3},
+		{"out of memory", badIn(worker.ClassOutOfMemory), worker.ClassOutOfMemory, 1},
+		{"runner crash", badIn(worker.ClassRunnerCrash), worker.ClassRunnerCrash, 5},
+		{"one result missing", answer(func(outs []worker.Output, i int) []worker.Output {
+			return slices.Delete(outs, i, i+1)
+		}), worker.ClassProtocolError, 3},
+		{"result for another item", answer(func(outs []worker.Output, i int) []worker.Output {
+			outs[i].ItemID = "zz"
+			return outs
+		}), worker.ClassProtocolError, 3},
+		{"two results for one item", answer(func(outs []worker.Output, i int) []worker.Output {
+			return append(outs, outs[i])
+		}), worker.ClassProtocolError, 3},
+		{"NaN in the output", answer(func(outs []worker.Output, i int) []worker.Output {
+			outs[i].Value = []byte(`[NaN]`)
+			return outs
+		}), worker.ClassInvalidOutput, 1},
+		{"no output at all", answer(func(outs []worker.Output, i int) []worker.Output {
+			outs[i].Value = nil
+			return outs
+		}), worker.ClassInvalidOutput, 1},
+		{"bytes that are not UTF-8", answer(func(outs []worker.Output, i int) []worker.Output {
+			outs[i].Value = []byte("\"\xff\"")
+			return outs
+		}), worker.ClassInvalidOutput, 1},
+		{"error of the item", answer(func(outs []worker.Output, i int) []worker.Output {
+			outs[i].Value, outs[i].Err = nil, errors.New("too blurred")
+			return outs
+		}), worker.ClassItemError, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bundle) {
+				b.runner.RunFunc = tt.run
+				b.source.Add(items(8)...)
+				b.start()
+				b.finish(8)
+				b.wantCounts(8, 0)
+				for _, it := range items(8) {
+					if it.ItemID == "a2" {
+						b.wantRow("a2", worker.StatusFailed, tt.class)
+					} else {
+						b.wantRow(it.ItemID, worker.StatusOK, "")
+					}
+				}
+				alone := 0
+				for _, batch := range b.runner.Batches() {
+					if len(batch) == 1 && batch[0].ItemID == "a2" {
+						alone++
+					}
+				}
+				if alone != tt.alone {
+					t.Errorf("a2 was alone in the model %d times, want %d", alone, tt.alone)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicOfPrepareFailsTheItem(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bundle) {
+		b.runner.PrepareFunc = func(_ context.Context, it item.Item) (worker.Input, error) {
+			if it.ItemID == "a2" {
+				panic("decoder")
+			}
+			return worker.Input{Item: it}, nil
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.finish(4)
+		b.wantRow("a2", worker.StatusFailed, worker.ClassInvalidInput)
+		b.wantRow("a3", worker.StatusOK, "")
+	})
+}
+
+func TestOutOfMemoryLowersTheCeilingForGood(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bundle) {
+		b.cfg.BatchSize = 16
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if len(batch) > 5 {
+				return nil, worker.Failf(worker.ClassOutOfMemory, "no memory")
+			}
+			return infertest.Echo(batch), nil
+		}
+		b.source.Add(items(64)...)
+		b.start()
+		b.finish(64)
+		b.wantCounts(64, 0)
+		tooLarge := 0
+		for _, batch := range b.runner.Batches() {
+			if len(batch) > 5 {
+				tooLarge++
+			}
+		}
+		// 16, then 8; from then on at most 4. The batch that was ready when
+		// the ceiling fell is cut before it runs.
+		if tooLarge != 2 {
+			t.Errorf("%d batches were too large, want 2", tooLarge)
+		}
+	})
+}
+
+func TestModelLimitsTheBatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bundle) {
+		b.runner.Info.MaxBatch = 3 // the fake fails the test on a larger batch
+		b.source.Add(items(20)...)
+		b.start()
+		b.finish(20)
+		b.wantCounts(20, 0)
+	})
+}
+
+// Failures that are nobody's fault never count against an item, however often
+// they happen.
+func TestTransientFailuresNeverFailAnItem(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  func(ctx context.Context) error
+	}{
+		{"overloaded", func(context.Context) error { return worker.Failf(worker.ClassTransient, "429") }},
+		{"too slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bundle) {
+				b.cfg.InferTimeout = time.Second
+				b.source.Redeliver = true
+				runs := 0
+				b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+					if runs++; runs <= 40 {
+						return nil, tt.err(ctx)
+					}
+					return infertest.Echo(batch), nil
+				}
+				b.source.Add(jsonItem("r", "a0"))
+				b.start()
+				b.waitFor("ack", func() bool { return b.source.Count(worker.Ack) == 1 })
+				b.stop()
+				b.wantRow("a0", worker.StatusOK, "")
+				// Six tries with growing pauses for each delivery, not one.
+				if got := b.source.Count(worker.Nack); got != 6 {
+					t.Errorf("nacks: got %d, want 6", got)
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenDeviceStopsTheWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bundle) {
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			return nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
+		}
+		b.source.Add(items(64)...)
+		b.start()
+		<-b.ended
+		if !errors.Is(b.err, worker.ErrDevice) || !strings.Contains(b.err.Error(), "CUDA error 700") {
+			t.Errorf("Run: got %v, want ErrDevice with the reason", b.err)
+		}
+		b.checkAllSettled()
+		if rows := b.store.Rows(); len(rows) != 0 {
+			t.Errorf("%d rows were written, want none", len(rows))
+		}
+		b.wantCounts(0, 64)
+	})
+}
+
+func TestRowThatTheStoreRefusesIsRecordedAsFailed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bundle) {
+		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a2" && r.Status == worker.StatusOK }
+		b.source.Add(items(4)...)
+		b.start()
+		b.finish(4)
+		b.wantCounts(4, 0)
+		b.wantRow("a2", worker.StatusFailed, worker.ClassInvalidOutput)
+		b.wantRow("a1", worker.StatusOK, "")
+	})
+}
+
+// TestEveryCommitFailsOnce makes operation n fail, for all n, kept and lost.
+// The source fails the test on an ack without a row.
+func TestEveryCommitFailsOnce(t *testing.T) {
+	const commits = 6
+	for _, kept := range []bool{false, true} {
+		for n := range commits {
+			inBubble(t, func(t *testing.T, b *bundle) {
+				b.cfg.CommitConcurrency = 1
+				b.runner.RunFunc = sleepy(time.Second)
+				b.store.OnCommit = func(_ context.Context, call int, _ []worker.Result) workertest.Fault {
+					if call == n {
+						return workertest.Fault{Kept: kept, Err: workertest.ErrUnavailable}
+					}
+					return workertest.Fault{}
+				}
+				b.source.Add(items(4 * commits)...)
+				b.start()
+				b.finish(4 * commits)
+				b.wantCounts(4*commits, 0)
+				if got := b.store.Commits(); got != commits+1 {
+					t.Errorf("kept %t, n %d: %d commits, want %d", kept, n, got, commits+1)
+				}
+			})
+		}
+	}
+}
+
+func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		breakIt func(b *bundle, down *bool)
+	}{
+		{"look-up", func(b *bundle, down *bool) {
+			b.store.OnLookup = func(context.Context, int) error {
+				if *down {
+					return workertest.ErrUnavailable
+				}
+				return nil
+			}
+		}},
+		{"commit lost", func(b *bundle, down *bool) {
+			b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
+				if *down {
+					return workertest.Fault{Err: workertest.ErrUnavailable}
+				}
+				return workertest.Fault{}
+			}
+		}},
+		{"commit hangs", func(b *bundle, down *bool) {
+			b.store.OnCommit = func(ctx context.Context, _ int, _ []worker.Result) workertest.Fault {
+				if *down {
+					<-ctx.Done()
+				}
+				return workertest.Fault{}
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bundle) {
+				down := true
+				tt.breakIt(b, &down)
+				b.source.Add(items(4)...)
+				start := time.Now()
+				b.start()
+				b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 4 })
+				// Given back when StoreTimeout is over, not at the first error.
+				if took := time.Since(start); took < b.cfg.StoreTimeout-5*time.Second || took > b.cfg.StoreTimeout+time.Second {
+					t.Errorf("given back after %s, want about %s", took, b.cfg.StoreTimeout)
+				}
+				down = false
+				b.source.Add(items(4)...)
+				b.finish(8)
+				b.wantCounts(4, 4)
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+// phase is where a task is, as far as the drain cares.
+type phase int
+
+const (
+	// waiting: not in the model yet. The drain gives it back at once.
+	waiting phase = iota
+	// inModel: in a batch that the runner has.
+	inModel
+	// committing: its result is known and on its way to the store.
+	committing
+	// settled: its settlement is decided; nothing more may happen to it.
+	settled
+)
+
+// task is an item on its way through the pipeline.
+type task struct {
+	item  item.Item
+	input Input
+	// ctx carries the trace of the message.
+	ctx context.Context
+	// loaded is when the item became ready for a batch.
+	loaded time.Time
+
+	// failures, crashes and badOutputs count what happened while the item was
+	// alone in the model. Owned by the infer goroutine that holds the task.
+	failures   int
+	crashes    int
+	badOutputs int
+	// modelTime is the item's share of all model time spent on it so far.
+	// Owned by the infer goroutine, then by the commit goroutine.
+	modelTime time.Duration
+
+	// done is closed when the task is settled; settlement and reason, which
+	// says why it is not Ack, may be read then.
+	done       chan struct{}
+	settlement Settlement
+	reason     nackReason
+
+	// Guarded by Worker.mu.
+	phase  phase
+	flight *flight
+}
+
+// flight is one stay of a group of tasks in the model.
+type flight struct {
+	started time.Time
+}
+
+// finished is a task with its result, on its way to the store.
+type finished struct {
+	task   *task
+	result Result
+}
+
+func newTask(ctx context.Context, it item.Item) *task {
+	return &task{item: it, ctx: ctx, done: make(chan struct{})}
+}
+
+// admit takes t into the worker. It returns the task that already works on the
+// same item, if there is one, and false when the worker is draining.
+func (w *Worker) admit(t *task) (twin *task, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining {
+		return nil, false
+	}
+	if twin := w.held[t.item.Key]; twin != nil {
+		return twin, true
+	}
+	w.held[t.item.Key] = t
+	w.metrics.enter(waiting)
+	return nil, true
+}
+
+// settle decides what becomes of t's delivery, unless that is decided already.
+// It reports whether it was this call that decided. reason is empty for Ack.
+func (w *Worker) settle(t *task, s Settlement, reason nackReason) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.settleLocked(t, s, reason)
+}
+
+func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
+	if t.phase == settled {
+		return false
+	}
+	w.metrics.leave(t.phase)
+	t.phase = settled
+	t.flight = nil
+	t.settlement = s
+	t.reason = reason
+	delete(w.held, t.item.Key)
+	if s != Ack {
+		w.metrics.notAcked(reason, t.modelTime)
+	}
+	close(t.done)
+	return true
+}
+
+// giveBack nacks tasks.
+func (w *Worker) giveBack(reason nackReason, tasks ...*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range tasks {
+		w.settleLocked(t, Nack, reason)
+	}
+}
+
+// alive returns the tasks that are not settled yet.
+func (w *Worker) alive(tasks []*task) []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	live := make([]*task, 0, len(tasks))
+	for _, t := range tasks {
+		if t.phase != settled {
+			live = append(live, t)
+		}
+	}
+	return live
+}
+
+// enterModel marks tasks as being in the model and returns those that may go
+// there: while draining, none that was not there before.
+func (w *Worker) enterModel(tasks []*task) []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := &flight{started: time.Now()}
+	live := make([]*task, 0, len(tasks))
+	for _, t := range tasks {
+		if t.phase == settled {
+			continue
+		}
+		if w.draining {
+			w.settleLocked(t, Nack, nackDrain)
+			continue
+		}
+		w.metrics.move(t.phase, inModel)
+		t.phase = inModel
+		t.flight = f
+		live = append(live, t)
+	}
+	return live
+}
+
+// leaveModel marks t as on its way to the store. It returns false when t was
+// settled meanwhile, so that its result serves nobody here.
+func (w *Worker) leaveModel(t *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.phase == settled {
+		return false
+	}
+	w.metrics.move(t.phase, committing)
+	t.phase = committing
+	t.flight = nil
+	return true
+}

@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+// errStopped is the cause of a stop from outside.
+var errStopped = errors.New("asked to stop")
+
+// closeTime is how long the runner may take to close once everything is
+// settled, and the stages to notice. A runner that is stuck in native code is
+// left behind; the process ends soon.
+const closeTime = 1500 * time.Millisecond
+
+// Worker is the pipeline of one process. Make it with New and call Run once.
+type Worker struct {
+	cfg     Config
+	deps    Deps
+	tracer  trace.Tracer
+	metrics *metrics
+	pace    pace
+
+	// work is the context of the pipeline; info is what the runner said. Both
+	// are set before the first delivery and not changed after.
+	work context.Context
+	info Info
+
+	// toLookup and toCommit have room for every task that can be held.
+	toLookup chan *task
+	toCommit chan finished
+
+	// ceiling is the largest batch that is tried.
+	ceiling atomic.Int64
+	ready   atomic.Bool
+	// stopIntake stops the intake for a cause of the worker's own.
+	stopIntake context.CancelCauseFunc
+
+	mu sync.Mutex
+	// held are the tasks that are not settled, by item. Guarded by mu.
+	held map[item.Key]*task
+	// draining is true from the stop of the intake on. Guarded by mu.
+	draining bool
+}
+
+// New makes a worker. It does nothing until Run.
+func New(cfg Config, deps Deps) (*Worker, error) {
+	deps = deps.withDefaults()
+	m, err := newMetrics(deps.Meter)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		cfg:     cfg,
+		deps:    deps,
+		tracer:  deps.Tracer.Tracer(scope),
+		metrics: m,
+		// A task that was given back can still be in a queue while others take
+		// its place; twice the room keeps them from waiting for it.
+		toLookup: make(chan *task, 2*cfg.MaxHeld),
+		toCommit: make(chan finished, 2*cfg.MaxHeld),
+		held:     make(map[item.Key]*task, cfg.MaxHeld),
+	}, nil
+}
+
+// Ready reports whether the model is loaded and the worker takes deliveries.
+// It is safe for concurrent use.
+func (w *Worker) Ready() bool { return w.ready.Load() }
+
+// Run loads the model and works until ctx is done, then drains and returns
+// nil. It returns an error when the model does not load, when the source
+// stays broken, or when the device breaks (ErrDevice).
+//
+// After ctx is done Run returns within HardStop and the time that the source
+// needs to send what was settled, plus at most 1.5 s; during a load, at once.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.loadModel(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return w.serve(ctx)
+}
+
+// loadModel loads the model. Native code cannot be interrupted: when ctx is done
+// first, the load is left behind.
+func (w *Worker) loadModel(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.LoadTimeout,
+		fmt.Errorf("the model was not ready within model.start_timeout (%s)", w.cfg.LoadTimeout))
+	defer cancel()
+	type loaded struct {
+		info Info
+		err  error
+	}
+	result := make(chan loaded, 1)
+	go func() {
+		info, err := w.deps.Runner.Load(ctx)
+		result <- loaded{info, err}
+	}()
+	start := time.Now()
+	select {
+	case l := <-result:
+		if l.err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("load model: %w", l.err)
+		}
+		w.info = l.info
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	limit := w.cfg.BatchSize
+	if w.info.MaxBatch > 0 {
+		limit = min(limit, w.info.MaxBatch)
+	}
+	w.ceiling.Store(int64(limit))
+	w.deps.Log.InfoContext(ctx, "model ready", "model_version", w.info.ModelVersion, "batch_limit", limit,
+		"load_seconds", time.Since(start).Seconds())
+	return nil
+}
+
+// serve is the life of a worker with a loaded model.
+func (w *Worker) serve(ctx context.Context) error {
+	intake, stopIntake := context.WithCancelCause(ctx)
+	w.stopIntake = stopIntake
+	defer stopIntake(nil)
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	w.work = work
+
+	stages, stageCtx := errgroup.WithContext(work)
+	w.pipeline(stageCtx, stages)
+
+	received := make(chan struct{})
+	var receiveErr error
+	stages.Go(func() error {
+		defer close(received)
+		receiveErr = w.receive(intake)
+		stopIntake(receiveErr)
+		return nil
+	})
+	w.ready.Store(true)
+	<-intake.Done()
+	w.ready.Store(false)
+
+	cause := context.Cause(intake)
+	if ctx.Err() != nil {
+		cause = errStopped
+	}
+	if !w.drain(ctx, cause, received) {
+		// A runner that does not come back holds nobody's lease any more.
+		w.deps.Log.WarnContext(ctx, "drain reached its limit; everything left was given back")
+	}
+	stopWork()
+	w.stopStages(ctx, stages, received)
+	switch {
+	case isDevice(cause):
+		return cause
+	case ctx.Err() != nil:
+		return nil
+	}
+	return receiveErr
+}
+
+// pipeline starts the stages. This is the path of an item; it comes in
+// through handle and goes out through settle.
+func (w *Worker) pipeline(ctx context.Context, stages *errgroup.Group) {
+	looked := make(chan *task)
+	loaded := make(chan *task)
+	batches := make(chan []*task)
+	stages.Go(func() error { return w.lookup(ctx, w.toLookup, looked) })
+	for range loaders {
+		stages.Go(func() error { return w.load(ctx, looked, loaded) })
+	}
+	stages.Go(func() error { return w.batch(ctx, loaded, batches) })
+	for range w.cfg.InferConcurrency {
+		stages.Go(func() error { return w.infer(ctx, batches) })
+	}
+	stages.Go(func() error { return w.commit(ctx, w.toCommit) })
+}
+
+// stopStages closes the runner and waits for the stages and for the source,
+// which is still sending what was settled last. A runner that is stuck is not
+// waited for.
+func (w *Worker) stopStages(ctx context.Context, stages *errgroup.Group, received <-chan struct{}) {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if err := w.deps.Runner.Close(); err != nil {
+			w.deps.Log.WarnContext(ctx, "runner not closed cleanly", "error", err)
+		}
+		if err := stages.Wait(); err != nil {
+			w.deps.Log.ErrorContext(ctx, "stage ended with an error", "error", err)
+		}
+	}()
+	limit := time.NewTimer(closeTime)
+	defer limit.Stop()
+	for _, done := range []<-chan struct{}{received, stopped} {
+		select {
+		case <-done:
+		case <-limit.C:
+			w.deps.Log.WarnContext(ctx, "runner or source still busy; left behind")
+			return
+		}
+	}
+}
