@@ -290,6 +290,9 @@ func (s *subscription) end(cause error) {
 		s.timer.Stop()
 	}
 	s.endConsumers(cause)
+	// A stopped timer may stay referenced for a long time; the backlog must not.
+	s.fresh, s.redelivered, s.log = list{}, list{}, list{}
+	s.timed.items, s.leased = nil, nil
 }
 
 func (s *subscription) endConsumers(cause error) {
