@@ -164,17 +164,20 @@ func decodeList(from, to reflect.Type, data any) (any, error) {
 // decodeProblems says for each value that could not be decoded which key it
 // was written for, and where.
 func decodeProblems(err error, where map[string]string) error {
-	if joined, is := err.(interface{ Unwrap() []error }); is {
+	// The tree of errors is walked to its leaves: errors.As would stop at the
+	// first of them.
+	switch e := err.(type) { //nolint:errorlint // see above
+	case *mapstructure.DecodeError:
+		key, _, _ := strings.Cut(e.Name(), "[") // an element of a list is KEY[0]
+		return fmt.Errorf("%s: %s: %w", where[key], e.Name(), oneLine(e.Unwrap()))
+	case interface{ Unwrap() []error }:
 		var problems []error
-		for _, e := range joined.Unwrap() {
-			problems = append(problems, decodeProblems(e, where))
+		for _, each := range e.Unwrap() {
+			problems = append(problems, decodeProblems(each, where))
 		}
 		return errors.Join(problems...)
+	case interface{ Unwrap() error }:
+		return decodeProblems(e.Unwrap(), where)
 	}
-	var decode *mapstructure.DecodeError
-	if !errors.As(err, &decode) {
-		return oneLine(err)
-	}
-	key, _, _ := strings.Cut(decode.Name(), "[") // an element of a list is KEY[0]
-	return fmt.Errorf("%s: %s: %w", where[key], decode.Name(), oneLine(decode.Unwrap()))
+	return oneLine(err)
 }

@@ -3,16 +3,28 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 var databasePath = regexp.MustCompile(`^projects/[^/]+/instances/[^/]+/databases/[^/]+$`)
 
+// maxVersion is the width of the column ModelVersion, in characters.
+const maxVersion = 128
+
 // check collects what is wrong, so that one try shows all of it.
-type check struct{ problems []error }
+type check struct {
+	problems []error
+	// addrs says which key listens on an address.
+	addrs map[string]string
+}
+
+func newCheck() *check { return &check{addrs: map[string]string{}} }
 
 func (c *check) that(ok bool, key string, value any, rule string, args ...any) {
 	if !ok {
@@ -34,6 +46,18 @@ func (c *check) atLeast(key string, value, least int) {
 	c.that(value >= least, key, value, "must be at least %d", least)
 }
 
+// addr checks an address to listen on: host:port, where no host means all and
+// port 0 means any that is free.
+func (c *check) addr(key, value string) {
+	_, port, err := net.SplitHostPort(value)
+	n, notNumber := strconv.ParseUint(port, 10, 16)
+	c.that(err == nil && notNumber == nil, key, fmt.Sprintf("%q", value), "must read host:port or :port, such as :8081")
+	if err == nil && n != 0 {
+		c.that(c.addrs[value] == "", key, fmt.Sprintf("%q", value), "is taken by %s", c.addrs[value])
+		c.addrs[value] = key
+	}
+}
+
 func (c *check) positive(key string, value time.Duration) {
 	c.that(value > 0, key, value, "must be more than 0s")
 }
@@ -41,7 +65,7 @@ func (c *check) positive(key string, value time.Duration) {
 // ValidatePublisher checks the parts that the publisher uses and returns all
 // problems, one a line.
 func (c Config) ValidatePublisher() error {
-	var k check
+	k := newCheck()
 	k.shared(c)
 	k.atLeast("publish.max_outstanding", c.Publish.MaxOutstanding, 1)
 	k.that(c.Publish.MaxOutstandingBytes >= 10<<20, "publish.max_outstanding_bytes", c.Publish.MaxOutstandingBytes,
@@ -52,10 +76,13 @@ func (c Config) ValidatePublisher() error {
 // ValidateWorker checks the parts that a worker uses and returns all problems,
 // one a line.
 func (c Config) ValidateWorker() error {
-	var k check
+	k := newCheck()
 	k.shared(c)
 	k.pipeline(c)
 	k.stopping(c)
+	if c.Health.Addr != "" {
+		k.addr("health.addr", c.Health.Addr)
+	}
 	k.model(c.Model)
 	return errors.Join(k.problems...)
 }
@@ -78,6 +105,9 @@ func (c *check) shared(cfg Config) {
 	c.that(cfg.Spanner.Database == "" || databasePath.MatchString(cfg.Spanner.Database), "spanner.database",
 		fmt.Sprintf("%q", cfg.Spanner.Database), "must read projects/P/instances/I/databases/D")
 	c.oneOf("telemetry.metrics", cfg.Telemetry.Metrics, "prometheus", "otlp", "none")
+	if cfg.Telemetry.Metrics == "prometheus" {
+		c.addr("telemetry.metrics_addr", cfg.Telemetry.MetricsAddr)
+	}
 	c.oneOf("telemetry.traces", cfg.Telemetry.Traces, "otlp", "none")
 	c.oneOf("log.level", cfg.Log.Level, "debug", "info", "warn", "error")
 	c.oneOf("log.format", cfg.Log.Format, "auto", "json", "text")
@@ -96,6 +126,7 @@ func (c *check) pipeline(cfg Config) {
 	c.positive("infer.timeout", cfg.Infer.Timeout)
 	c.that(cfg.Pull.MaxLease > cfg.Infer.Timeout+cfg.Commit.Timeout, "pull.max_lease", cfg.Pull.MaxLease,
 		"must be more than infer.timeout (%s) and commit.timeout (%s) together", cfg.Infer.Timeout, cfg.Commit.Timeout)
+	c.that(cfg.Pull.MaxLease >= cfg.Pull.Lease, "pull.max_lease", cfg.Pull.MaxLease, "must be at least pull.lease (%s)", cfg.Pull.Lease)
 	c.atLeast("infer.max_item_failures", cfg.Infer.MaxItemFailures, 1)
 	c.atLeast("infer.max_item_crashes", cfg.Infer.MaxItemCrashes, 2)
 	c.atLeast("infer.suspect_after", cfg.Infer.SuspectAfter, 2)
@@ -114,6 +145,8 @@ func (c *check) stopping(cfg Config) {
 
 func (c *check) model(m Model) {
 	c.that(m.StartTimeout > 0, "model.start_timeout", m.StartTimeout, "must be more than 0s")
+	c.that(utf8.RuneCountInString(m.Version) <= maxVersion, "model.version", fmt.Sprintf("%q", m.Version),
+		"must have at most %d characters, the width of the column ModelVersion", maxVersion)
 	c.that(m.MaxBatch >= 0, "model.max_batch", m.MaxBatch, "must not be negative")
 	switch m.Kind {
 	case "":
