@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,44 +14,56 @@ import (
 // gather while all commits are under way; the store splits what is too large.
 const commitBatches = 32
 
-// succeed sends t's output on its way to the store.
-func (w *Worker) succeed(t *task, output []byte) {
-	w.finish(t, Result{Status: StatusOK, Output: output})
+// success is the result of an item that the model answered.
+func success(output []byte) Result { return Result{Status: StatusOK, Output: output} }
+
+// failure is the result of an item that is given up.
+func (w *Worker) failure(t *task, class Class, message string) Result {
+	w.metrics.failure(class)
+	w.deps.Log.DebugContext(t.ctx, "item failed", "run_id", t.item.RunID, "item_id", t.item.ItemID, "class", class, "message", message)
+	return Result{Status: StatusFailed, Class: class, Message: message}
 }
 
 // fail sends t to the store as FAILED.
 func (w *Worker) fail(t *task, class Class, message string) {
-	w.metrics.failure(class)
-	w.deps.Log.DebugContext(t.ctx, "item failed", "run_id", t.item.RunID, "item_id", t.item.ItemID, "class", class, "message", message)
-	w.finish(t, Result{Status: StatusFailed, Class: class, Message: message})
+	w.finish([]finished{{task: t, result: w.failure(t, class, message)}})
 }
 
-func (w *Worker) finish(t *task, r Result) {
-	if !w.leaveModel(t) {
-		return
+// finish completes results and sends them on their way to the store.
+func (w *Worker) finish(batch []finished) {
+	ready := batch[:0]
+	for _, f := range batch {
+		spent, ok := w.leaveModel(f.task)
+		if !ok {
+			continue
+		}
+		f.result.Key = f.task.item.Key
+		f.result.ModelVersion = w.info.ModelVersion
+		f.result.Worker = w.cfg.Name
+		f.result.InferMillis = float64(spent) / float64(time.Millisecond)
+		ready = append(ready, f)
 	}
-	r.Key = t.item.Key
-	r.ModelVersion = w.info.ModelVersion
-	r.Worker = w.cfg.Name
-	r.InferMillis = float64(t.modelTime) / float64(time.Millisecond)
-	// toCommit has room for every task that may be held, so that the model
-	// never waits for the store. Once the pipeline has stopped, the drain has
-	// settled them.
-	send(w.work, w.toCommit, finished{task: t, result: r})
+	if len(ready) > 0 {
+		// toCommit has room for every task that may be held, so that the model
+		// never waits for the store. Once the pipeline has stopped, the drain
+		// has settled them.
+		send(w.work, w.toCommit, ready)
+	}
 }
 
 // commit stores results, several commits at once, and settles their tasks.
-func (w *Worker) commit(ctx context.Context, in <-chan finished) error {
+func (w *Worker) commit(ctx context.Context, in <-chan []finished) error {
 	commits, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, w.cfg.CommitConcurrency)
 	for {
 		if !send(ctx, slots, struct{}{}) {
 			return commits.Wait()
 		}
-		batch := gather(ctx, in, commitBatches*w.cfg.BatchSize)
-		if batch == nil {
+		batches := gather(ctx, in, commitBatches)
+		if batches == nil {
 			return commits.Wait()
 		}
+		batch := slices.Concat(batches...)
 		commits.Go(func() error {
 			defer func() { <-slots }()
 			w.commitBatch(ctx, batch)
@@ -133,11 +146,12 @@ func (w *Worker) stored(f finished) {
 	if !w.settle(f.task, Ack, "") {
 		return
 	}
+	spent := time.Duration(f.result.InferMillis * float64(time.Millisecond))
 	if f.result.Status == StatusOK {
 		w.metrics.item(outcomeOK)
-		w.metrics.device.add(useUseful, f.task.modelTime)
+		w.metrics.device.add(useUseful, spent)
 		return
 	}
 	w.metrics.item(outcomeFailed)
-	w.metrics.device.add(useFailed, f.task.modelTime)
+	w.metrics.device.add(useFailed, spent)
 }

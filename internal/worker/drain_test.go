@@ -31,7 +31,7 @@ func TestDrainKeepsWhatWillFinishAndGivesBackTheRest(t *testing.T) {
 		b.runner.RunFunc = sleepy(2 * time.Second)
 		b.source.Add(items(68)...)
 		b.start()
-		b.waitFor("second batch", func() bool { return len(b.runner.Batches()) == 2 && b.source.Held() == 64 })
+		b.waitFor("second batch", func() bool { return b.source.Count(worker.Ack) == 4 && b.source.Held() == 64 })
 		start := time.Now()
 		took := b.stop()
 		b.wantCounts(8, 60)

@@ -91,9 +91,7 @@ func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error
 	took := time.Since(start)
 	w.metrics.took(stageInfer, start)
 	w.pace.infer.add(took)
-	for _, t := range group {
-		t.modelTime += took / time.Duration(len(group))
-	}
+	w.spend(group, took)
 	if err != nil {
 		span.RecordError(err)
 		if ctx.Err() == nil && errors.Is(runCtx.Err(), context.DeadlineExceeded) {

@@ -74,21 +74,24 @@ func (w *Worker) takeOutputs(group []*task, outputs []Output, plan *plan) error 
 		delete(byID, o.ItemID)
 	}
 	plan.tries = 0
+	done := make([]finished, 0, len(outputs))
 	for i, o := range outputs {
-		w.takeOutput(matched[i], o, len(group) == 1, plan)
+		if result, ok := w.takeOutput(matched[i], o, len(group) == 1, plan); ok {
+			done = append(done, finished{task: matched[i], result: result})
+		}
 	}
+	w.finish(done)
 	return nil
 }
 
-// takeOutput gives t its result, or one more run of its own.
-func (w *Worker) takeOutput(t *task, o Output, alone bool, plan *plan) {
+// takeOutput returns t's result, or schedules one more run of its own.
+func (w *Worker) takeOutput(t *task, o Output, alone bool, plan *plan) (Result, bool) {
 	err := o.Err
 	if err == nil && (!json.Valid(o.Value) || !utf8.Valid(o.Value)) {
 		err = Failf(ClassInvalidOutput, "the runner's output is not JSON: %.80q", o.Value)
 	}
 	if err == nil {
-		w.succeed(t, o.Value)
-		return
+		return success(o.Value), true
 	}
 	class := ClassOf(err, ClassItemError)
 	if class == ClassInvalidOutput {
@@ -96,10 +99,10 @@ func (w *Worker) takeOutput(t *task, o Output, alone bool, plan *plan) {
 		if t.badOutputs++; t.badOutputs < 2 || !alone {
 			w.metrics.failure(class)
 			plan.push([]*task{t})
-			return
+			return Result{}, false
 		}
 	}
-	w.fail(t, class, Reason(err))
+	return w.failure(t, class, Reason(err)), true
 }
 
 // afterFailure decides what is done with a group whose run failed as a whole.

@@ -35,19 +35,17 @@ type task struct {
 	failures   int
 	crashes    int
 	badOutputs int
-	// modelTime is the item's share of all model time spent on it so far.
-	// Owned by the infer goroutine, then by the commit goroutine.
-	modelTime time.Duration
-
 	// done is closed when the task is settled; settlement and reason, which
 	// says why it is not Ack, may be read then.
 	done       chan struct{}
 	settlement Settlement
 	reason     nackReason
 
-	// Guarded by Worker.mu.
-	phase  phase
-	flight *flight
+	// Guarded by Worker.mu. modelTime is the item's share of all model time
+	// spent on it so far.
+	phase     phase
+	flight    *flight
+	modelTime time.Duration
 }
 
 // flight is one stay of a group of tasks in the model.
@@ -151,16 +149,31 @@ func (w *Worker) enterModel(tasks []*task) []*task {
 	return live
 }
 
-// leaveModel marks t as on its way to the store. It returns false when t was
-// settled meanwhile, so that its result serves nobody here.
-func (w *Worker) leaveModel(t *task) bool {
+// spend books model time on tasks, each its share.
+func (w *Worker) spend(tasks []*task, took time.Duration) {
+	share := took / time.Duration(len(tasks))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range tasks {
+		if t.phase == settled {
+			w.metrics.device.add(useLost, share)
+			continue
+		}
+		t.modelTime += share
+	}
+}
+
+// leaveModel marks t as on its way to the store and returns the model time
+// spent on it. It returns false when t was settled meanwhile, so that its
+// result serves nobody here.
+func (w *Worker) leaveModel(t *task) (spent time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t.phase == settled {
-		return false
+		return 0, false
 	}
 	w.metrics.move(t.phase, committing)
 	t.phase = committing
 	t.flight = nil
-	return true
+	return t.modelTime, true
 }

@@ -37,7 +37,7 @@ type Worker struct {
 
 	// toLookup and toCommit have room for every task that can be held.
 	toLookup chan *task
-	toCommit chan finished
+	toCommit chan []finished
 
 	// ceiling is the largest batch that is tried.
 	ceiling atomic.Int64
@@ -67,7 +67,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		// A task that was given back can still be in a queue while others take
 		// its place; twice the room keeps them from waiting for it.
 		toLookup: make(chan *task, 2*cfg.MaxHeld),
-		toCommit: make(chan finished, 2*cfg.MaxHeld),
+		toCommit: make(chan []finished, 2*cfg.MaxHeld),
 		held:     make(map[item.Key]*task, cfg.MaxHeld),
 	}, nil
 }
