@@ -106,3 +106,6 @@ func (s Span) Hull(o Span) Span {
 	}
 	return Span{From: min(s.From, o.From), To: max(s.To, o.To)}
 }
+
+// AppendKey appends an encoding of the value that sorts as the value does, NULL and NaN first.
+func AppendKey(dst []byte, value any) []byte { return appendKeyPart(dst, value, false) }

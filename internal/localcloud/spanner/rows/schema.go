@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"fmt"
 	"strings"
 
 	"cloud.google.com/go/spanner/spansql"
@@ -132,4 +133,13 @@ func (t *Table) addColumn(def spansql.ColumnDef) error {
 	t.Columns = append(t.Columns, column)
 	t.slots++
 	return nil
+}
+
+// describeKey shows the primary key of a row, given by slot, as the service does in its errors.
+func (t *Table) describeKey(row []any) string {
+	parts := make([]string, len(t.Key))
+	for i, part := range t.Key {
+		parts[i] = fmt.Sprint(row[t.Columns[part.Column].slot])
+	}
+	return "[" + strings.Join(parts, ",") + "]"
 }

@@ -1,0 +1,109 @@
+package spanner
+
+import (
+	"cmp"
+	"slices"
+
+	"cloud.google.com/go/spanner/apiv1/spannerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
+)
+
+// decodeKeySet returns the spans of a key set, in the order in which the client gave them.
+func decodeKeySet(table *rows.Table, set *spannerpb.KeySet) ([]rows.Span, error) {
+	if set.GetAll() {
+		return []rows.Span{rows.All()}, nil
+	}
+	spans := make([]rows.Span, 0, len(set.GetKeys())+len(set.GetRanges()))
+	for _, key := range set.GetKeys() {
+		if got, want := len(key.GetValues()), len(table.Key); got != want {
+			return nil, status.Errorf(codes.InvalidArgument, "Wrong number of key parts in table %s. Expected: %d, got: %d.", table.Name, want, got)
+		}
+		prefix, err := encodeKey(table, key)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, rows.PrefixSpan(prefix))
+	}
+	for _, r := range set.GetRanges() {
+		span, err := decodeRange(table, r)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, span)
+	}
+	return spans, nil
+}
+
+// decodeRange turns a range, whose ends may be the first parts of a key, into a span.
+func decodeRange(table *rows.Table, r *spannerpb.KeyRange) (rows.Span, error) {
+	var start, end *structpb.ListValue
+	startOpen, endOpen := false, false
+	switch bound := r.GetStartKeyType().(type) {
+	case *spannerpb.KeyRange_StartClosed:
+		start = bound.StartClosed
+	case *spannerpb.KeyRange_StartOpen:
+		start, startOpen = bound.StartOpen, true
+	default:
+		return rows.Span{}, status.Error(codes.InvalidArgument, "KeyRange has no start.")
+	}
+	switch bound := r.GetEndKeyType().(type) {
+	case *spannerpb.KeyRange_EndClosed:
+		end = bound.EndClosed
+	case *spannerpb.KeyRange_EndOpen:
+		end, endOpen = bound.EndOpen, true
+	default:
+		return rows.Span{}, status.Error(codes.InvalidArgument, "KeyRange has no end.")
+	}
+	from, err := encodeKey(table, start)
+	if err != nil {
+		return rows.Span{}, err
+	}
+	to, err := encodeKey(table, end)
+	if err != nil {
+		return rows.Span{}, err
+	}
+	span := rows.Span{From: from, To: rows.PrefixSpan(to).To}
+	if startOpen {
+		span.From = rows.PrefixSpan(from).To
+	}
+	if endOpen {
+		span.To = to
+	}
+	return span, nil
+}
+
+// encodeKey encodes the first parts of a key.
+func encodeKey(table *rows.Table, key *structpb.ListValue) (string, error) {
+	if len(key.GetValues()) > len(table.Key) {
+		return "", status.Errorf(codes.InvalidArgument, "Wrong number of key parts in table %s. Expected at most: %d, got: %d.", table.Name, len(table.Key), len(key.GetValues()))
+	}
+	parts := make([]any, len(key.GetValues()))
+	for i, value := range key.GetValues() {
+		column := &table.Columns[table.Key[i].Column]
+		decoded, ok := decodeValue(column.Kind, value)
+		if !ok {
+			return "", status.Errorf(codes.InvalidArgument, "Invalid value for key part %s of table %s: Expected %s.", column.Name, table.Name, column.Kind)
+		}
+		parts[i] = decoded
+	}
+	return table.EncodePrefix(parts), nil
+}
+
+// inOrder sorts spans and joins those that overlap, so that a scan gives each row once, in key order.
+func inOrder(spans []rows.Span) []rows.Span {
+	spans = slices.DeleteFunc(spans, rows.Span.Empty)
+	slices.SortFunc(spans, func(a, b rows.Span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	joined := spans[:0]
+	for _, span := range spans {
+		if last := len(joined) - 1; last >= 0 && span.From < joined[last].To {
+			joined[last] = joined[last].Hull(span)
+			continue
+		}
+		joined = append(joined, span)
+	}
+	return joined
+}

@@ -1,0 +1,132 @@
+package spanner
+
+import (
+	"context"
+	"time"
+
+	"cloud.google.com/go/spanner/apiv1/spannerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
+)
+
+func (a *dataAPI) BeginTransaction(ctx context.Context, req *spannerpb.BeginTransactionRequest) (*spannerpb.Transaction, error) {
+	db, _, err := a.service.session(req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	_, begun, err := db.beginTransaction(ctx, req.GetOptions())
+	return begun, err
+}
+
+func (a *dataAPI) Rollback(_ context.Context, req *spannerpb.RollbackRequest) (*emptypb.Empty, error) {
+	db, _, err := a.service.session(req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	tx, err := db.transaction(req.GetTransactionId())
+	if err != nil {
+		return nil, err
+	}
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.response != nil {
+		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a transaction after Commit() has been called.")
+	}
+	tx.finished, tx.reads = true, nil
+	return &emptypb.Empty{}, nil
+}
+
+// beginTransaction makes a transaction with an ID, and what the client is told of it.
+func (db *database) beginTransaction(ctx context.Context, options *spannerpb.TransactionOptions) (*transaction, *spannerpb.Transaction, error) {
+	switch mode := options.GetMode().(type) {
+	case *spannerpb.TransactionOptions_ReadWrite_:
+		tx := db.begin(false, 0)
+		return tx, &spannerpb.Transaction{Id: []byte(tx.id)}, nil
+	case *spannerpb.TransactionOptions_ReadOnly_:
+		readAt, err := db.readTimestamp(ctx, mode.ReadOnly)
+		if err != nil {
+			return nil, nil, err
+		}
+		tx := db.begin(true, readAt)
+		begun := &spannerpb.Transaction{Id: []byte(tx.id)}
+		if mode.ReadOnly.GetReturnReadTimestamp() {
+			begun.ReadTimestamp = timestamppb.New(time.UnixMicro(readAt))
+		}
+		return tx, begun, nil
+	case *spannerpb.TransactionOptions_PartitionedDml_:
+		return nil, nil, status.Error(codes.Unimplemented, "localcloud does not support partitioned DML.")
+	default:
+		return nil, nil, status.Error(codes.InvalidArgument, "Invalid transaction options: no mode is set.")
+	}
+}
+
+// readTimestamp picks the timestamp for a read bound. Where the bound leaves a choice, the freshest one is taken.
+func (db *database) readTimestamp(ctx context.Context, bound *spannerpb.TransactionOptions_ReadOnly) (int64, error) {
+	var readAt int64
+	switch b := bound.GetTimestampBound().(type) {
+	case *spannerpb.TransactionOptions_ReadOnly_ReadTimestamp:
+		readAt = b.ReadTimestamp.AsTime().UnixMicro()
+	case *spannerpb.TransactionOptions_ReadOnly_ExactStaleness:
+		readAt = time.Now().Add(-b.ExactStaleness.AsDuration()).UnixMicro()
+	case *spannerpb.TransactionOptions_ReadOnly_MinReadTimestamp:
+		readAt = max(db.rows.StrongTimestamp(), b.MinReadTimestamp.AsTime().UnixMicro())
+	default: // strong, or a bounded staleness that the freshest timestamp satisfies
+		return db.rows.StrongTimestamp(), nil
+	}
+	return readAt, db.rows.AwaitTimestamp(ctx, readAt)
+}
+
+// view is what one read or query sees.
+type view struct {
+	readAt int64
+	tx     *transaction           // nil for a single-use read
+	begun  *spannerpb.Transaction // for the metadata: a transaction that this read began, or its timestamp
+}
+
+// view resolves the transaction of a read.
+func (db *database) view(ctx context.Context, selector *spannerpb.TransactionSelector) (view, error) {
+	switch sel := selector.GetSelector().(type) {
+	case nil:
+		return view{readAt: db.rows.StrongTimestamp()}, nil
+	case *spannerpb.TransactionSelector_SingleUse:
+		if sel.SingleUse.GetMode() != nil && sel.SingleUse.GetReadOnly() == nil {
+			return view{}, status.Error(codes.InvalidArgument, "A single-use transaction for a read must be read-only.")
+		}
+		readAt, err := db.readTimestamp(ctx, sel.SingleUse.GetReadOnly())
+		if err != nil {
+			return view{}, err
+		}
+		v := view{readAt: readAt}
+		if sel.SingleUse.GetReadOnly().GetReturnReadTimestamp() {
+			v.begun = &spannerpb.Transaction{ReadTimestamp: timestamppb.New(time.UnixMicro(readAt))}
+		}
+		return v, nil
+	case *spannerpb.TransactionSelector_Id:
+		tx, err := db.transaction(sel.Id)
+		if err != nil {
+			return view{}, err
+		}
+		readAt, err := tx.snapshot(db.rows)
+		return view{readAt: readAt, tx: tx}, err
+	case *spannerpb.TransactionSelector_Begin:
+		tx, begun, err := db.beginTransaction(ctx, sel.Begin)
+		if err != nil {
+			return view{}, err
+		}
+		readAt, err := tx.snapshot(db.rows)
+		return view{readAt: readAt, tx: tx, begun: begun}, err
+	default:
+		return view{}, status.Errorf(codes.InvalidArgument, "Invalid transaction selector %T.", sel)
+	}
+}
+
+// observe records a read in the view's transaction, if it has one.
+func (v view) observe(table *rows.Table, spans []rows.Span) {
+	if v.tx != nil {
+		v.tx.observed(table, spans)
+	}
+}
