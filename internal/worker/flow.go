@@ -39,6 +39,18 @@ func gatherMore[T any](in <-chan T, got []T, limit int) []T {
 	return got
 }
 
+// within waits for done, for at most limit, and reports whether it came.
+func within(limit time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 5 * time.Second

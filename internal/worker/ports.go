@@ -159,7 +159,8 @@ type Runner interface {
 	// is done Run returns as soon as it can, which may be late.
 	Run(ctx context.Context, batch []Input) ([]Output, error)
 
-	// Close stops the model. It may be called while Run is under way, which
-	// then returns an error; it never crashes the process.
+	// Close stops the model. It may be called while Load or Run is under way,
+	// which then returns an error; it never crashes the process. It may be
+	// called again.
 	Close() error
 }

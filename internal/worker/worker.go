@@ -84,6 +84,7 @@ func (w *Worker) Ready() bool { return w.ready.Load() }
 // needs to send what was settled, plus at most 1.5 s; during a load, at once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.loadModel(ctx); err != nil {
+		w.closeRunner(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -194,24 +195,33 @@ func (w *Worker) pipeline(ctx context.Context, stages *errgroup.Group) {
 // which is still sending what was settled last. A runner that is stuck is not
 // waited for.
 func (w *Worker) stopStages(ctx context.Context, stages *errgroup.Group, received <-chan struct{}) {
+	limit := time.Now().Add(closeTime)
+	w.closeRunner(ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		if err := w.deps.Runner.Close(); err != nil {
-			w.deps.Log.WarnContext(ctx, "runner not closed cleanly", "error", err)
-		}
 		if err := stages.Wait(); err != nil {
 			w.deps.Log.ErrorContext(ctx, "stage ended with an error", "error", err)
 		}
 	}()
-	limit := time.NewTimer(closeTime)
-	defer limit.Stop()
 	for _, done := range []<-chan struct{}{received, stopped} {
-		select {
-		case <-done:
-		case <-limit.C:
+		if !within(time.Until(limit), done) {
 			w.deps.Log.WarnContext(ctx, "runner or source still busy; left behind")
 			return
 		}
+	}
+}
+
+// closeRunner closes the runner, for at most closeTime.
+func (w *Worker) closeRunner(ctx context.Context) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		if err := w.deps.Runner.Close(); err != nil {
+			w.deps.Log.WarnContext(ctx, "runner not closed cleanly", "error", err)
+		}
+	}()
+	if !within(closeTime, closed) {
+		w.deps.Log.WarnContext(ctx, "runner still closing; left behind")
 	}
 }

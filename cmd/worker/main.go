@@ -1,0 +1,21 @@
+// Command worker takes items from Pub/Sub, runs the model on them, and stores
+// the results in Spanner.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spotbatch/spotbatch/internal/signals"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	// Before anything else: a SIGTERM that arrives during the start is a stop,
+	// not a crash.
+	stop, release := signals.Notify(context.Background())
+	defer release()
+	os.Exit(run(stop, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
