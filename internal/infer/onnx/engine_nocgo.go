@@ -1,0 +1,10 @@
+//go:build !cgo
+
+package onnx
+
+import "errors"
+
+// openLibrary cannot work: the library speaks C.
+func openLibrary(string) (library, error) {
+	return nil, errors.New("model.kind: onnx: this binary was built without cgo, which ONNX Runtime needs; build it with CGO_ENABLED=1 and a C compiler, or use the kind command")
+}
