@@ -1,0 +1,238 @@
+package localcloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
+	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
+	"github.com/spotbatch/spotbatch/internal/localcloud/gcs"
+	"github.com/spotbatch/spotbatch/internal/localcloud/guard"
+	"github.com/spotbatch/spotbatch/internal/localcloud/pubsub"
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner"
+)
+
+const (
+	// minPingInterval is how often a client may ping an idle connection. The clients' defaults lie well above;
+	// gRPC's own limit of 5 minutes would cut them off.
+	minPingInterval = 5 * time.Second
+	// headerTimeout keeps a silent HTTP connection from staying for ever.
+	headerTimeout = 10 * time.Second
+)
+
+// Config says where the services listen. An address is host:port; port 0 takes a free one. An empty address
+// leaves that service out.
+type Config struct {
+	PubSubAddr  string
+	SpannerAddr string
+	GCSAddr     string
+}
+
+// Default returns the ports that the official emulators use, on the loopback interface.
+func Default() Config {
+	return Config{PubSubAddr: "127.0.0.1:8085", SpannerAddr: "127.0.0.1:9010", GCSAddr: "127.0.0.1:4443"}
+}
+
+// Service names one of the services in a ListenError.
+type Service string
+
+// The services.
+const (
+	PubSub  Service = "pubsub"
+	Spanner Service = "spanner"
+	GCS     Service = "gcs"
+)
+
+// ListenError is Start's error when an address cannot be had.
+type ListenError struct {
+	Service Service
+	Addr    string
+	Err     error
+}
+
+// Error names the service and the address.
+func (e *ListenError) Error() string {
+	return fmt.Sprintf("listen on %s for %s: %v", e.Addr, e.Service, e.Err)
+}
+
+// Unwrap returns the system's error.
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Server is a running localcloud. It is safe for concurrent use.
+type Server struct {
+	faults    *fault.Faults
+	broker    *broker.Broker
+	pubsub    *pubsub.Service
+	listeners map[Service]net.Listener
+	grpc      []*grpc.Server
+	http      *http.Server // nil without Cloud Storage
+	gcs       *gcs.Server  // nil likewise
+
+	serving errgroup.Group
+	stop    sync.Once
+	stopped chan struct{}
+	detach  func() bool // ends the watch over Start's context
+}
+
+// Start listens and serves, and returns once clients can connect. The Server runs until Close is called or
+// ctx is done. With an error nothing is left running; an address that cannot be had is a *ListenError.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	s := &Server{faults: fault.New(), listeners: map[Service]net.Listener{}, stopped: make(chan struct{})}
+	if err := s.listen(ctx, cfg); err != nil {
+		for _, listener := range s.listeners {
+			_ = listener.Close()
+		}
+		return nil, err
+	}
+	if err := s.serve(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.detach = context.AfterFunc(ctx, s.shutDown)
+	return s, nil
+}
+
+// listen takes all addresses before anything is served, so that a taken one leaves nothing half started.
+func (s *Server) listen(ctx context.Context, cfg Config) error {
+	for service, addr := range map[Service]string{PubSub: cfg.PubSubAddr, Spanner: cfg.SpannerAddr, GCS: cfg.GCSAddr} {
+		if addr == "" {
+			continue
+		}
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return &ListenError{Service: service, Addr: addr, Err: err}
+		}
+		s.listeners[service] = listener
+	}
+	return nil
+}
+
+func (s *Server) serve() error {
+	if listener := s.listeners[PubSub]; listener != nil {
+		s.broker = broker.New(nil, nil)
+		s.pubsub = pubsub.New(s.broker)
+		s.serveGRPC(listener, s.pubsub.Register, pubsub.ServerOptions())
+	}
+	if listener := s.listeners[Spanner]; listener != nil {
+		s.serveGRPC(listener, spanner.New().Register, spanner.ServerOptions())
+	}
+	if listener := s.listeners[GCS]; listener != nil {
+		server, err := gcs.New()
+		if err != nil {
+			return err
+		}
+		s.gcs = server
+		s.http = &http.Server{Handler: server.Handler(), ReadHeaderTimeout: headerTimeout}
+		s.serving.Go(func() error {
+			if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve Cloud Storage: %w", err)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// serveGRPC serves one API. A panic is caught outside of the faults, so that both look like the service's own.
+func (s *Server) serveGRPC(listener net.Listener, register func(grpc.ServiceRegistrar), options []grpc.ServerOption) {
+	server := grpc.NewServer(append(options,
+		grpc.ChainUnaryInterceptor(guard.Unary, s.faults.Unary),
+		grpc.ChainStreamInterceptor(guard.Stream, s.faults.Stream),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+	)...)
+	register(server)
+	s.grpc = append(s.grpc, server)
+	s.serving.Go(func() error {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+		}
+		return nil
+	})
+}
+
+// Addr returns the address on which the service listens, empty if it is left out.
+func (s *Server) Addr(service Service) string {
+	listener, ok := s.listeners[service]
+	if !ok {
+		return ""
+	}
+	return reachable(listener.Addr().String())
+}
+
+// reachable replaces "all interfaces" by the loopback one: the former is no address to connect to.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// Env returns the variables, as NAME=value, that point the official clients at this Server.
+func (s *Server) Env() []string {
+	var env []string
+	for _, v := range []struct {
+		name, prefix string
+		service      Service
+	}{
+		{"PUBSUB_EMULATOR_HOST", "", PubSub},
+		{"SPANNER_EMULATOR_HOST", "", Spanner},
+		{"STORAGE_EMULATOR_HOST", "http://", GCS},
+	} {
+		if addr := s.Addr(v.service); addr != "" {
+			env = append(env, v.name+"="+v.prefix+addr)
+		}
+	}
+	return env
+}
+
+// Faults returns the faults of the gRPC services; there are none until some are added.
+func (s *Server) Faults() *fault.Faults { return s.faults }
+
+// Broker returns the broker behind Pub/Sub, nil if that is left out.
+func (s *Server) Broker() *broker.Broker { return s.broker }
+
+// Wait returns when the Server has stopped: nil after Close or the end of Start's context, else what broke.
+func (s *Server) Wait() error {
+	return s.serving.Wait()
+}
+
+// Close stops at once: connections are closed, and everything that was stored is gone. Calling it again is fine.
+func (s *Server) Close() {
+	if s.detach != nil {
+		s.detach()
+	}
+	s.shutDown()
+	_ = s.Wait() // its error is for the caller of Wait
+}
+
+// shutDown closes what serves; Wait then returns.
+func (s *Server) shutDown() {
+	s.stop.Do(func() {
+		defer close(s.stopped)
+		if s.pubsub != nil {
+			s.pubsub.Close()
+			s.broker.Close()
+		}
+		for _, server := range s.grpc {
+			server.Stop()
+		}
+		if s.http != nil {
+			_ = s.http.Close()
+			s.gcs.Close()
+		}
+	})
+	<-s.stopped
+}

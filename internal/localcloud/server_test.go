@@ -1,0 +1,123 @@
+package localcloud_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	gcppubsub "cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	gcp "cloud.google.com/go/spanner"
+	"cloud.google.com/go/storage"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud"
+	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
+	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
+)
+
+func TestMain(m *testing.M) {
+	// The client libraries start this worker when they are loaded, and never stop it.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+func TestOfficialClientsReachAllThreeServices(t *testing.T) {
+	server := localcloudtest.Start(t)
+	ctx := t.Context()
+
+	pubsub, err := gcppubsub.NewClient(ctx, localcloudtest.Project, localcloudtest.PubSubOptions(server)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pubsub.Close() //nolint:errcheck // a test's client
+	topic := "projects/" + localcloudtest.Project + "/topics/items"
+	if _, err := pubsub.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: topic}); err != nil {
+		t.Fatalf("create topic: %v", err)
+	}
+	publisher := pubsub.Publisher(topic)
+	defer publisher.Stop()
+	if _, err := publisher.Publish(ctx, &gcppubsub.Message{Data: []byte("x")}).Get(ctx); err != nil {
+		t.Errorf("publish: %v", err)
+	}
+
+	spanner := openSpanner(t, server)
+	if err := putRun(t, spanner); err != nil {
+		t.Errorf("commit: %v", err)
+	}
+
+	client, err := storage.NewClient(ctx, localcloudtest.StorageOptions(server)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // a test's client
+	if err := client.Bucket("data").Create(ctx, localcloudtest.Project, nil); err != nil {
+		t.Errorf("create bucket: %v", err)
+	}
+}
+
+func openSpanner(t *testing.T, server *localcloud.Server) *gcp.Client {
+	t.Helper()
+	client, err := gcp.NewClientWithConfig(t.Context(), localcloudtest.Database(t, server),
+		gcp.ClientConfig{DisableNativeMetrics: true}, localcloudtest.SpannerOptions(server)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func putRun(t *testing.T, client *gcp.Client) error {
+	t.Helper()
+	_, err := client.Apply(t.Context(), []*gcp.Mutation{gcp.Insert("Runs",
+		[]string{"RunId", "State", "Published", "CreatedAt", "UpdatedAt"},
+		[]any{"r", "PUBLISHED", 1, time.Now(), gcp.CommitTimestamp})}, gcp.ApplyAtLeastOnce())
+	return err
+}
+
+// A commit whose reply is lost has taken place: the client cannot tell, and an insert that is done again
+// meets its own row.
+func TestLostReplyAfterTheEffect(t *testing.T) {
+	server := localcloudtest.Start(t)
+	client := openSpanner(t, server)
+	server.Faults().Add(fault.Rule{Method: "Commit", When: fault.After, Code: codes.DeadlineExceeded, Count: 1})
+	if got := gcp.ErrCode(putRun(t, client)); got != codes.DeadlineExceeded {
+		t.Errorf("commit with a lost reply = %v, want DeadlineExceeded", got)
+	}
+	if got := gcp.ErrCode(putRun(t, client)); got != codes.AlreadyExists {
+		t.Errorf("the same insert again = %v, want AlreadyExists", got)
+	}
+}
+
+func TestTakenPortNamesServiceAndAddress(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // the test's own
+	server, err := localcloud.Start(t.Context(), localcloud.Config{PubSubAddr: "127.0.0.1:0", SpannerAddr: taken.Addr().String()})
+	if err == nil {
+		server.Close()
+		t.Fatal("Start took an address that is in use")
+	}
+	listenErr, ok := errors.AsType[*localcloud.ListenError](err)
+	if !ok || listenErr.Service != localcloud.Spanner || listenErr.Addr != taken.Addr().String() || !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("error = %v, want a ListenError for spanner at %s", err, taken.Addr())
+	}
+}
+
+func TestEndOfContextStopsTheServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server, err := localcloud.Start(ctx, localcloud.Config{PubSubAddr: "127.0.0.1:0", SpannerAddr: "127.0.0.1:0", GCSAddr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := server.Wait(); err != nil {
+		t.Errorf("Wait = %v", err)
+	}
+	server.Close()
+}
