@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Bounds of what waits in a consumer between assignment and Take. They keep an
 // unlimited consumer from leasing the whole backlog before it can send it.
@@ -136,8 +139,7 @@ func (c *Consumer) detach(cause error) {
 	delete(s.consumers, c)
 	c.place()
 	// Backwards, so that they come out of the queue in their old order.
-	for i := len(c.outbox) - 1; i >= 0; i-- {
-		p := c.outbox[i]
+	for _, p := range slices.Backward(c.outbox) {
 		if p.e.ackID != p.ackID || p.e.state != stateLeased {
 			continue
 		}

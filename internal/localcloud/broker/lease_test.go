@@ -271,7 +271,7 @@ func TestLeaseEndsEvenIfTheTimerIsLate(t *testing.T) {
 		b := setup(t, lateClock{}, nil, nil)
 		b.publish("a")
 		d := b.takeOne(b.attach(1), "a", 1)
-		time.Sleep(lease)
+		sleep(lease)
 		if b.ack(d.AckID) || b.nack(d.AckID) || b.extend(d.AckID, lease) {
 			b.Error("the ack ID still worked at the deadline")
 		}

@@ -175,6 +175,6 @@ func (b bench) check() {
 
 // sleep lets fake time pass, and the broker's timers with it.
 func sleep(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // fake time: it passes at once
 	synctest.Wait()
 }

@@ -48,7 +48,7 @@ func newSubscription(b *Broker, c SubscriptionConfig) *subscription {
 				}
 				return x.msg.ID < y.msg.ID // a fixed order makes tests exact
 			},
-			place: func(e *entry, i int) { e.pos = int32(i) }, //nolint:gosec // a heap of 2^31 entries does not fit in memory
+			place: func(e *entry, i int) { e.pos = int32(i) }, // 2^31 entries do not fit in memory
 		},
 		roomy: heap[*Consumer]{
 			less:  func(x, y *Consumer) bool { return x.before(y) },

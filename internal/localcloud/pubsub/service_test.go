@@ -150,12 +150,15 @@ func (b *bed) counts(t testing.TB) broker.Counts {
 // eventually polls until ok, or fails after 10 s.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.After(10 * time.Second)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-look.C:
+		case <-deadline:
 			t.Fatalf("not within 10 s: %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -143,7 +143,7 @@ func (s *subscriber) received(ds []broker.Delivery, withAttempt bool) []*pubsubp
 			},
 		}
 		if withAttempt {
-			out[i].DeliveryAttempt = int32(min(d.Attempt, 1<<30)) //nolint:gosec // bounded
+			out[i].DeliveryAttempt = int32(min(d.Attempt, 1<<30))
 		}
 	}
 	return out

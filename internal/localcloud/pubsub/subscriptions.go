@@ -266,7 +266,7 @@ func subscriptionProto(c broker.SubscriptionConfig) *pubsubpb.Subscription {
 	p := &pubsubpb.Subscription{
 		Name:                     c.Name,
 		Topic:                    c.Topic,
-		AckDeadlineSeconds:       int32(c.AckDeadline / time.Second), //nolint:gosec // at most 600
+		AckDeadlineSeconds:       int32(c.AckDeadline / time.Second),
 		RetainAckedMessages:      c.RetainAcked,
 		MessageRetentionDuration: durationpb.New(c.Retention),
 		Labels:                   c.Labels,
@@ -280,7 +280,7 @@ func subscriptionProto(c broker.SubscriptionConfig) *pubsubpb.Subscription {
 	if d := c.DeadLetter; d != nil {
 		p.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{
 			DeadLetterTopic:     d.Topic,
-			MaxDeliveryAttempts: int32(d.MaxAttempts), //nolint:gosec // at most 100
+			MaxDeliveryAttempts: int32(d.MaxAttempts),
 		}
 	}
 	if r := c.Retry; r != nil {
