@@ -73,7 +73,8 @@ func sessionOptions(cfg config.Model) (*ort.SessionOptions, error) {
 		return nil, fmt.Errorf("set up ONNX Runtime: %w", err)
 	}
 	if err := setOptions(options, cfg); err != nil {
-		return nil, fmt.Errorf("set up ONNX Runtime: %w (and %w)", err, options.Destroy())
+		_ = options.Destroy() // it fails for nil only
+		return nil, fmt.Errorf("set up ONNX Runtime: %w", err)
 	}
 	return options, nil
 }
@@ -103,7 +104,7 @@ func setOptions(options *ort.SessionOptions, cfg config.Model) error {
 func addCUDA(options *ort.SessionOptions, device int) error {
 	cuda, err := ort.NewCUDAProviderOptions()
 	if err != nil {
-		return fmt.Errorf("model.device: cuda: this ONNX Runtime cannot use CUDA (%w); point ONNXRUNTIME_LIB at a GPU build of it, or set model.device to cpu", err)
+		return fmt.Errorf("model.device: cuda: this ONNX Runtime cannot use CUDA (%w); set %s to a GPU build of it, or model.device to cpu", err, libraryVariable)
 	}
 	defer cuda.Destroy() //nolint:errcheck // it fails for nil only
 	err = cuda.Update(map[string]string{
@@ -118,7 +119,7 @@ func addCUDA(options *ort.SessionOptions, device int) error {
 		err = options.AppendExecutionProviderCUDA(cuda)
 	}
 	if err != nil {
-		return fmt.Errorf("model.device: cuda: GPU %d cannot be used: %w; check the driver, CUDA and cuDNN, or set model.device to cpu", device, err)
+		return fmt.Errorf("model.device: cuda: GPU %d cannot be used: %w; check that %s names a GPU build of ONNX Runtime, and check the driver, CUDA and cuDNN, or set model.device to cpu", device, err, libraryVariable)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package onnx
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -39,29 +40,36 @@ func loadLibrary(path string) error {
 		}
 		return nil
 	}
-	candidates := []string{path}
-	if path == "" {
-		candidates = searched()
-	} else if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return fmt.Errorf("load ONNX Runtime: there is no file %s; %s", path, libraryHelp)
+	candidates, err := libraryNames(path)
+	if err != nil {
+		return err
 	}
-	var problems []error
 	for _, name := range candidates {
 		ort.SetSharedLibraryPath(name)
-		err := ort.InitializeEnvironment()
-		if err == nil {
+		if err = ort.InitializeEnvironment(); err == nil {
 			environment.loaded, environment.path = true, path
 			return nil
 		}
-		problems = append(problems, err)
 	}
-	return fmt.Errorf("load ONNX Runtime: %w; %s", problems[0], libraryHelp)
+	return fmt.Errorf("load ONNX Runtime: %w; %s", err, libraryHelp)
 }
 
-// searched are the names that the loader looks for by itself.
-func searched() []string {
-	if runtime.GOOS == "darwin" {
-		return []string{"libonnxruntime.dylib"}
+// libraryNames are the names to give to the loader, in order: path, or those
+// that it may find in its own folders.
+func libraryNames(path string) ([]string, error) {
+	if path != "" {
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			return nil, fmt.Errorf("load ONNX Runtime: there is no file %s; %s", path, libraryHelp)
+		}
+		// The loader would look for a name without a slash in its own folders.
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("load ONNX Runtime from %s: %w", path, err)
+		}
+		return []string{absolute}, nil
 	}
-	return []string{"libonnxruntime.so.1", "libonnxruntime.so"}
+	if runtime.GOOS == "darwin" {
+		return []string{"libonnxruntime.dylib"}, nil
+	}
+	return []string{"libonnxruntime.so.1", "libonnxruntime.so"}, nil
 }

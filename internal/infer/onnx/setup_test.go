@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/infer/onnx/onnxfile"
 	"github.com/spotbatch/spotbatch/internal/item"
@@ -13,6 +15,8 @@ import (
 )
 
 const root = "../../.."
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // findLibrary returns ONNX Runtime where the tests look for it, or skips the
 // test. SPOTBATCH_TEST_REQUIRE_ONNX=1 turns the skip into a failure, so that a
@@ -31,13 +35,7 @@ func findLibrary(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	if len(found) > 0 {
-		// The newest; the path is made absolute since the loader would search
-		// its own folders for a bare name.
-		path, err := filepath.Abs(found[len(found)-1])
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return path
+		return found[len(found)-1]
 	}
 	const missing = "no ONNX Runtime: set ONNXRUNTIME_LIB, or run scripts/fetch.sh onnxruntime"
 	if os.Getenv("SPOTBATCH_TEST_REQUIRE_ONNX") == "1" {
@@ -61,10 +59,12 @@ func writeModel(tb testing.TB, m onnxfile.Model) string {
 	return path
 }
 
-// modelConfig is the default configuration for the model at path.
-func modelConfig(path string) config.Model {
+// fieldConfig is a configuration for the model at path, with items that have
+// the model's input in their field x, and raw outputs.
+func fieldConfig(path string) config.Model {
 	cfg := config.Default().Model
 	cfg.Kind, cfg.Path = "onnx", path
+	cfg.Input.Codec, cfg.Input.Field = "field", "x"
 	return cfg
 }
 
@@ -89,16 +89,31 @@ func load(tb testing.TB, cfg config.Model, maxBatch, concurrency int) (*Runner, 
 }
 
 // prepare makes inputs of payloads; their IDs are a, b, c and so on.
-func prepare(tb testing.TB, r *Runner, payloads ...[]byte) []worker.Input {
+func prepare(tb testing.TB, r *Runner, payloads ...string) []worker.Input {
 	tb.Helper()
-	var batch []worker.Input
+	batch := make([]worker.Input, 0, len(payloads))
 	for i, payload := range payloads {
-		it := item.Item{Key: item.Key{RunID: "r", ItemID: string(rune('a' + i))}, Data: payload}
-		in, err := r.Prepare(tb.Context(), it)
+		in, err := r.Prepare(tb.Context(), newItem(string(rune('a'+i)), payload))
 		if err != nil {
 			tb.Fatal(err)
 		}
 		batch = append(batch, in)
 	}
 	return batch
+}
+
+func newItem(id, payload string) item.Item {
+	return item.Item{Key: item.Key{RunID: "r", ItemID: id}, ContentType: item.ContentTypeJSON, Data: []byte(payload)}
+}
+
+// answers lists outputs as text, an error with its class.
+func answers(outputs []worker.Output) map[string]string {
+	list := map[string]string{}
+	for _, out := range outputs {
+		list[out.ItemID] = string(out.Value)
+		if out.Err != nil {
+			list[out.ItemID] = out.Err.Error()
+		}
+	}
+	return list
 }
