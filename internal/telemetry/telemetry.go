@@ -39,9 +39,9 @@ const (
 
 // Telemetry holds the providers. Its fields are set by Setup and read-only.
 type Telemetry struct {
-	// MeterProvider and TracerProvider are never nil.
-	MeterProvider  metric.MeterProvider
-	TracerProvider trace.TracerProvider
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+
 	// Tracing says that spans go somewhere, so that the cost of making them
 	// is worth it.
 	Tracing bool
@@ -52,6 +52,12 @@ type Telemetry struct {
 
 	flush, shutdown []step
 }
+
+// MeterProvider returns the provider of metrics, which is never nil.
+func (t *Telemetry) MeterProvider() metric.MeterProvider { return t.meters }
+
+// TracerProvider returns the provider of traces, which is never nil.
+func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracers }
 
 // step is a part of flushing or shutting down.
 type step struct {
@@ -78,7 +84,7 @@ func Setup(ctx context.Context, cfg config.Telemetry, service, version string, l
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 
 	res := describe(ctx, service, version, log)
-	t := &Telemetry{MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider()}
+	t := &Telemetry{meters: metricnoop.NewMeterProvider(), tracers: tracenoop.NewTracerProvider()}
 	if err := t.setupTraces(ctx, traces, res); err != nil {
 		return nil, fmt.Errorf("set up traces: %w", err)
 	}
@@ -88,7 +94,7 @@ func Setup(ctx context.Context, cfg config.Telemetry, service, version string, l
 		_ = t.Shutdown(ctx) // stops at once: there is nothing to send yet
 		return nil, fmt.Errorf("set up metrics: %w", err)
 	}
-	otel.SetTracerProvider(t.TracerProvider)
+	otel.SetTracerProvider(t.tracers)
 	return t, nil
 }
 
@@ -144,7 +150,7 @@ func (t *Telemetry) setupTraces(ctx context.Context, kind string, res *resource.
 	}
 	spans := newCleanExporter(exporter)
 	p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(spans))
-	t.TracerProvider, t.Tracing = p, true
+	t.tracers, t.Tracing = p, true
 	t.flush = append(t.flush, step{"traces", p.ForceFlush})
 	t.shutdown = append(t.shutdown, step{"traces", func(ctx context.Context) error {
 		defer spans.abort()
@@ -178,7 +184,7 @@ func (t *Telemetry) setupMetrics(ctx context.Context, kind, addr string, res *re
 		t.shutdown = append(t.shutdown, step{"metrics server", server.shutdown})
 	}
 	p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader))
-	t.MeterProvider = p
+	t.meters = p
 	t.flush = append(t.flush, step{"metrics", p.ForceFlush})
 	t.shutdown = append(t.shutdown, step{"metrics", p.Shutdown})
 	return nil

@@ -49,7 +49,7 @@ func setup(t *testing.T, cfg config.Telemetry) *telemetry.Telemetry {
 
 func count(t *testing.T, tel *telemetry.Telemetry) {
 	t.Helper()
-	counter, err := tel.MeterProvider.Meter("test").Int64Counter("spotbatch.items")
+	counter, err := tel.MeterProvider().Meter("test").Int64Counter("spotbatch.items")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func count(t *testing.T, tel *telemetry.Telemetry) {
 
 func span(t *testing.T, tel *telemetry.Telemetry, text string) {
 	t.Helper()
-	_, s := tel.TracerProvider.Tracer("test").Start(t.Context(), "infer", trace.WithAttributes(attribute.String("error", text)))
+	_, s := tel.TracerProvider().Tracer("test").Start(t.Context(), "infer", trace.WithAttributes(attribute.String("error", text)))
 	s.RecordError(errors.New(text))
 	s.SetStatus(codes.Error, text)
 	s.End()
@@ -245,7 +245,7 @@ func TestOTLP(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.url)
 	for range 2 {
 		tel := setup(t, config.Telemetry{Metrics: "otlp", Traces: "otlp"})
-		if otel.GetTracerProvider() != tel.TracerProvider {
+		if otel.GetTracerProvider() != tel.TracerProvider() {
 			t.Error("the global tracer provider, which the Pub/Sub client uses, is not ours")
 		}
 		count(t, tel)
