@@ -71,7 +71,7 @@ func decodeHook() mapstructure.DecodeHookFunc {
 		case reflect.TypeFor[time.Duration]():
 			return decodeDuration(data)
 		case reflect.TypeFor[Bytes]():
-			return ParseBytes(fmt.Sprint(data))
+			return ParseBytes(wholeText(data))
 		}
 		switch to.Kind() {
 		case reflect.String:
@@ -103,12 +103,21 @@ func decodeDuration(data any) (time.Duration, error) {
 }
 
 func decodeInt(data any) (int, error) {
-	text := strings.TrimSpace(fmt.Sprint(data))
+	text := strings.TrimSpace(wholeText(data))
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a whole number", text)
 	}
 	return n, nil
+}
+
+// wholeText writes a number as text, also one such as 5e+07: tools that pass
+// YAML through JSON write large whole numbers so.
+func wholeText(data any) string {
+	if x, is := data.(float64); is && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		return strconv.FormatInt(int64(x), 10)
+	}
+	return fmt.Sprint(data)
 }
 
 func decodeFloat(data any) (float64, error) {

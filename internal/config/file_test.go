@@ -50,6 +50,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"number as fraction", "batch: {max_size: 16.5}", `"16.5" is not a whole number`},
 		{"number as bool", "batch: {max_size: true}", `"true" is not a whole number`},
 		{"number as list", "batch: {max_size: [16]}", "is a list; write one value"},
+		{"number too large", "batch: {max_size: 1e300}", `"1e+300" is not a whole number`},
 		{"bool as number", "model: {output: {softmax: 1}}", `"1" is neither true nor false`},
 		{"text as number", "project: 1234", "1234 is not a text; put it in quotes"},
 		{"text as date", "model: {version: 2026-01-01}", "is not a text; put it in quotes"},
@@ -106,5 +107,15 @@ func TestVariableUnderNullSection(t *testing.T) {
 	}
 	if cfg.Pull.Lease != 45*time.Second || cfg.Batch.MaxSize != 3 {
 		t.Errorf("lease %s, max_size %d; want 45s, 3", cfg.Pull.Lease, cfg.Batch.MaxSize)
+	}
+}
+
+func TestWholeNumbersMayBeWrittenAsFloats(t *testing.T) {
+	cfg, _, err := Load(write(t, "batch: {max_bytes: 2.68435456e+08, max_size: 16.0}\nmodel: {input: {image: {max_pixels: 5e+07}}}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Batch.MaxBytes != 256<<20 || cfg.Batch.MaxSize != 16 || cfg.Model.Input.Image.MaxPixels != 50_000_000 {
+		t.Errorf("max_bytes %s, max_size %d, max_pixels %d; want 256MiB, 16, 50000000", cfg.Batch.MaxBytes, cfg.Batch.MaxSize, cfg.Model.Input.Image.MaxPixels)
 	}
 }
