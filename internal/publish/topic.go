@@ -1,0 +1,91 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/pubsub/v2"
+	"google.golang.org/api/option"
+
+	"github.com/spotbatch/spotbatch/internal/config"
+	"github.com/spotbatch/spotbatch/internal/item"
+)
+
+// Confirmation is the answer that is awaited for one message.
+type Confirmation interface {
+	// Wait returns nil when Pub/Sub has the message for good, an error when it
+	// could not be sent, and ctx's error when that comes first.
+	Wait(ctx context.Context) error
+}
+
+// Topic takes messages. Its methods are safe for concurrent use.
+type Topic interface {
+	// Publish sends the item. It blocks while too much is unconfirmed, at most
+	// until ctx is done; the message is sent after that all the same once
+	// Publish has returned.
+	Publish(ctx context.Context, it item.Item) Confirmation
+}
+
+// Client is a connection to Pub/Sub. It must be closed, and is not safe for
+// concurrent use; its topics are.
+type Client struct {
+	client  *pubsub.Client
+	project string
+	// publishers have goroutines of their own, which Close ends.
+	publishers []*pubsub.Publisher
+}
+
+// Connect connects to Pub/Sub in a project. PUBSUB_EMULATOR_HOST is respected
+// and needs no credentials. tracing puts trace context on messages; opts are
+// for tests.
+func Connect(ctx context.Context, project string, tracing bool, opts ...option.ClientOption) (*Client, error) {
+	client, err := pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{EnableOpenTelemetryTracing: tracing}, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)
+	}
+	return &Client{client: client, project: project}, nil
+}
+
+// Close ends the connection. Messages that are not confirmed by then may be
+// lost.
+func (c *Client) Close() error {
+	err := c.client.Close()
+	// In this order: stopping first would go on sending for a minute when
+	// Pub/Sub does not answer.
+	for _, p := range c.publishers {
+		p.Stop()
+	}
+	if err != nil {
+		return fmt.Errorf("close Pub/Sub: %w", err)
+	}
+	return nil
+}
+
+// Topic returns the topic of the given short name. At most cfg's messages and
+// bytes are unconfirmed at any time.
+func (c *Client) Topic(name string, cfg config.Publish) Topic {
+	publisher := c.client.Publisher(name)
+	publisher.PublishSettings.FlowControlSettings = pubsub.FlowControlSettings{
+		MaxOutstandingMessages: cfg.MaxOutstanding,
+		MaxOutstandingBytes:    int(cfg.MaxOutstandingBytes),
+		LimitExceededBehavior:  pubsub.FlowControlBlock,
+	}
+	// Larger requests than the client's default of 100 messages: a request
+	// costs more than a message. Its byte threshold stays.
+	publisher.PublishSettings.CountThreshold = min(pubsub.MaxPublishRequestCount, max(1, cfg.MaxOutstanding/2))
+	c.publishers = append(c.publishers, publisher)
+	return pubsubTopic{publisher}
+}
+
+type pubsubTopic struct{ publisher *pubsub.Publisher }
+
+func (t pubsubTopic) Publish(ctx context.Context, it item.Item) Confirmation {
+	return confirmation{t.publisher.Publish(ctx, &pubsub.Message{Data: it.Data, Attributes: it.Attributes()})}
+}
+
+type confirmation struct{ result *pubsub.PublishResult }
+
+func (c confirmation) Wait(ctx context.Context) error {
+	_, err := c.result.Get(ctx)
+	return err
+}
