@@ -1,0 +1,105 @@
+# `make help` lists what there is. Needs Go, gcc and make; npm for the ONNX
+# Runtime library and the MNIST images of the demo; Docker only where it says so.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+# Shell commands in front of a recipe: they put the library's path where
+# runners and tests look for it, and end the recipe when it cannot be had.
+ORT := ONNXRUNTIME_LIB="$$(scripts/fetch.sh onnxruntime)"; export ONNXRUNTIME_LIB;
+
+# Time for each fuzz target, repetitions of `make race` and of `make bench`.
+FUZZTIME ?= 5s
+COUNT ?= 5
+# What `make bench` compares with, such as a bench.txt of another commit.
+BASE ?=
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/worker, bin/publisher and bin/localcloud
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/worker ./cmd/publisher ./cmd/localcloud
+
+.PHONY: demo
+demo: build .cache/digits/labels.csv ## Run the whole job on one machine: 10,000 images, one worker drained, one killed
+	go build -o bin/demo ./test/demo
+	$(ORT) exec bin/demo
+
+.PHONY: onnxruntime
+onnxruntime: ## Fetch the ONNX Runtime library into .cache and print its path
+	@scripts/fetch.sh onnxruntime
+
+.cache/digits/labels.csv:
+	scripts/fetch.sh mnist >/dev/null
+	go run ./examples/digits/prepare -out .cache/digits
+
+.PHONY: test
+test: ## Run all tests that need no Docker, with the race detector
+	scripts/fetch.sh mnist >/dev/null
+	$(ORT) SPOTBATCH_TEST_REQUIRE_ONNX=1 go test -race $$(go list ./... | grep -v /test/containers)
+
+.PHONY: test-containers
+test-containers: ## Run workers as containers, stop one and kill one; skips without Docker
+	go test -count=1 -v ./test/containers/...
+
+.PHONY: test-helm
+test-helm: bin/tools/helm ## Render the Helm chart and check what comes out
+	SPOTBATCH_TEST_REQUIRE_HELM=1 go test -count=1 ./deploy/helm/...
+
+.PHONY: race
+race: ## Run the tests of internal/ COUNT times in random order with the race detector
+	$(ORT) go test -race -count=$(COUNT) -shuffle=on ./internal/...
+
+.PHONY: lint
+lint: bin/tools/golangci-lint ## Run the linters, and check formatting, file sizes and go.mod
+	scripts/check-files.sh
+	go mod tidy -diff
+	bin/tools/golangci-lint fmt --diff
+	bin/tools/golangci-lint run
+
+.PHONY: fmt
+fmt: bin/tools/golangci-lint ## Format the code
+	bin/tools/golangci-lint fmt
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	$(ORT) scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE when given
+	mkdir -p out
+	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
+	bin/tools/benchstat $(BASE) out/bench.txt
+
+.PHONY: verify
+verify: lint test test-helm test-containers demo ## Do what CI does
+
+.PHONY: images
+images: ## Build the container images with Docker, tagged VERSION
+	docker build --target worker --build-arg VERSION=$(VERSION) -t spotbatch-worker:$(VERSION) .
+	docker build --target worker-cpu --build-arg VERSION=$(VERSION) -t spotbatch-worker-cpu:$(VERSION) .
+	docker build --target publisher --build-arg VERSION=$(VERSION) -t spotbatch-publisher:$(VERSION) .
+	docker build --target localcloud --build-arg VERSION=$(VERSION) -t spotbatch-localcloud:$(VERSION) .
+
+.PHONY: clean
+clean: ## Remove what was built; .cache stays, with what was fetched
+	rm -rf bin out
+
+# Tools. Each is pinned in a module of its own, so that none drags the versions
+# of another; it is built again when its pins change.
+bin/tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	cd tools/lint && go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/tools/helm: tools/helm/go.mod tools/helm/go.sum
+	cd tools/helm && go build -trimpath -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
+
+bin/tools/benchstat: tools/bench/go.mod tools/bench/go.sum
+	cd tools/bench && go build -trimpath -o ../../$@ golang.org/x/perf/cmd/benchstat
