@@ -92,7 +92,7 @@ func TestModelLabelsTestImages(t *testing.T) {
 }
 
 // label runs a batch of images and returns how many labels are right.
-func label(t *testing.T, r *onnx.Runner, set mnist.Set, from, size int) int {
+func label(t *testing.T, r worker.Runner, set mnist.Set, from, size int) int {
 	t.Helper()
 	want := map[string]string{}
 	var batch []worker.Input
