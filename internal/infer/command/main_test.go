@@ -81,8 +81,11 @@ func childMain(mode string, args []string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(readyLine)
 		time.Sleep(time.Hour)
+	case "deaf": // never ready, and ignores SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		time.Sleep(time.Hour)
 	case "family": // has a child of its own; arg: a file for that child's ID
-		grand := exec.Command(os.Args[0], "child", "stubborn") //nolint:gosec // This test's own binary.
+		grand := exec.Command(os.Args[0], "child", "deaf") //nolint:gosec // This test's own binary.
 		grand.Stdout, grand.Stderr = os.Stdout, os.Stderr      // holds the pipes open
 		if err := grand.Start(); err != nil {
 			return 1
