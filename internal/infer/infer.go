@@ -33,4 +33,6 @@ func Open(cfg config.Model, maxBatch, concurrency int, log *slog.Logger) (worker
 
 // Permanent reports whether an error of Load will come again at every try, so
 // that the configuration or the program must change first.
-func Permanent(err error) bool { return errors.Is(err, command.ErrUnusable) }
+func Permanent(err error) bool {
+	return errors.Is(err, command.ErrUnusable) || errors.Is(err, onnx.ErrUnusable)
+}

@@ -63,7 +63,7 @@ func openError(cfg config.Model, err error) error {
 	if cfg.Device == "cuda" {
 		return fmt.Errorf("open model %s on GPU %d: %w; spotbatch does not fall back to the CPU", cfg.Path, cfg.DeviceID, err)
 	}
-	return fmt.Errorf("open model %s: %w", cfg.Path, err)
+	return unusable{fmt.Errorf("open model %s: %w", cfg.Path, err)}
 }
 
 // sessionOptions translates the configuration. The caller destroys the options.

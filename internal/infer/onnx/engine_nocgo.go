@@ -6,5 +6,5 @@ import "errors"
 
 // openLibrary cannot work: the library speaks C.
 func openLibrary(string) (library, error) {
-	return nil, errors.New("model.kind: onnx: this binary was built without cgo, which ONNX Runtime needs; build it with CGO_ENABLED=1 and a C compiler, or use the kind command")
+	return nil, unusable{errors.New("model.kind: onnx: this worker was built without cgo, which ONNX Runtime needs; build it with CGO_ENABLED=1 and a C compiler, or use the kind command")}
 }

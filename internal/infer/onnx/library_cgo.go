@@ -42,7 +42,7 @@ func loadLibrary(path string) error {
 	}
 	candidates, err := libraryNames(path)
 	if err != nil {
-		return err
+		return unusable{err}
 	}
 	for _, name := range candidates {
 		ort.SetSharedLibraryPath(name)
@@ -51,7 +51,7 @@ func loadLibrary(path string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("load ONNX Runtime: %w; %s", err, libraryHelp)
+	return unusable{fmt.Errorf("load ONNX Runtime: %w; %s", err, libraryHelp)}
 }
 
 // libraryNames are the names to give to the loader, in order: path, or those

@@ -22,15 +22,7 @@ const recipe = 1
 // version names the model together with all that changes its outputs. Where and
 // how fast it runs (device, threads, batch size) is not part of it.
 func version(ctx context.Context, cfg config.Model, labels []string) (string, error) {
-	info, err := os.Stat(cfg.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("model.path: there is no file %s", cfg.Path)
-	case err != nil:
-		return "", fmt.Errorf("model.path: %w", err)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("model.path: %s is not a file", cfg.Path)
-	case cfg.Version != "":
+	if cfg.Version != "" {
 		return cfg.Version, nil
 	}
 	sum := sha256.New()
@@ -50,6 +42,20 @@ func version(ctx context.Context, cfg config.Model, labels []string) (string, er
 	}
 	sum.Write(settings)
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)[:16]), nil
+}
+
+// checkFile reports why there is no model at path, or nil.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("model.path: there is no file %s", path)
+	case err != nil:
+		return fmt.Errorf("model.path: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("model.path: %s is not a file", path)
+	}
+	return nil
 }
 
 // settings are those of the configuration that change outputs. Fields are left
