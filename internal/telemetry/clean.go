@@ -31,7 +31,7 @@ func newCleanExporter(e sdktrace.SpanExporter) *cleanExporter {
 func (e *cleanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.life, cancel)()
+	defer context.AfterFunc(e.life, cancel)() //nolint:contextcheck // abort ends an export whose ctx goes on.
 	cleaned := spans
 	for i, s := range spans {
 		if isClean(s) {

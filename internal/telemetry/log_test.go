@@ -21,9 +21,13 @@ func TestLoggerFormats(t *testing.T) {
 		terminal bool
 		json     bool
 	}{
-		{"json", true, true}, {"json", false, true},
-		{"text", true, false}, {"text", false, false},
-		{"auto", true, false}, {"auto", false, true}, {"", false, true},
+		{"json", true, true},
+		{"json", false, true},
+		{"text", true, false},
+		{"text", false, false},
+		{"auto", true, false},
+		{"auto", false, true},
+		{"", false, true},
 	} {
 		var out bytes.Buffer
 		telemetry.NewLogger(&out, config.Log{Level: "info", Format: tc.format}, tc.terminal).Info("hello", "n", 1)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,10 +109,8 @@ func kinds(cfg config.Telemetry) (metrics, traces string, err error) {
 		if v := os.Getenv(variable); v != "" {
 			name, value = variable, v
 		}
-		for _, a := range allowed {
-			if value == a {
-				return value
-			}
+		if slices.Contains(allowed, value) {
+			return value
 		}
 		err = errors.Join(err, fmt.Errorf("%s: %q: must be one of %s", name, value, strings.Join(allowed, ", ")))
 		return kindNone

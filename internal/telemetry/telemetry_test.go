@@ -40,7 +40,7 @@ func setup(t *testing.T, cfg config.Telemetry) *telemetry.Telemetry {
 		t.Fatalf("Setup: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:usetesting // t.Context() has ended here.
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = tel.Shutdown(ctx)
 	})

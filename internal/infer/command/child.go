@@ -234,8 +234,11 @@ func (c *child) exchange(ctx context.Context, id string, batch []worker.Input) (
 		return nil, err
 	}
 	line, err := c.converse(ctx, message)
-	if err != nil {
-		return nil, worker.Fail(worker.ClassOf(err, worker.ClassRunnerCrash), err)
+	switch {
+	case worker.ClassOf(err, "") != "":
+		return nil, err
+	case err != nil:
+		return nil, worker.Fail(worker.ClassRunnerCrash, err)
 	}
 	outs, inStep, err := parseReply(line, id)
 	if !inStep {

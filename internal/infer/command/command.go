@@ -72,7 +72,7 @@ func (r *Runner) Load(ctx context.Context) (worker.Info, error) {
 	defer r.children.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.life, func() { cancel(errClosed) })()
+	defer context.AfterFunc(r.life, func() { cancel(errClosed) })() //nolint:contextcheck // Close ends a Load whose ctx goes on.
 
 	started := make([]*child, r.count)
 	group, groupCtx := errgroup.WithContext(ctx)

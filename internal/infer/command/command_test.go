@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -281,9 +280,8 @@ func TestAnswerBeforeTheEndCounts(t *testing.T) {
 		if got := run(t, r, `{"do":"bye"}`); !cmp.Equal(got, []string{`0 {"do":"bye"}`}) {
 			t.Fatalf("outputs = %q", got)
 		}
-		for r.Restarts() == n { // else the next batch may meet the dying child
-			time.Sleep(time.Millisecond)
-		}
+		// Else the next batch may meet the dying child.
+		eventually(t, "a restart", func() bool { return r.Restarts() > n })
 	}
 }
 
@@ -371,28 +369,43 @@ func TestStderrGoesToTheLogBounded(t *testing.T) {
 // gone waits until the process is no more, or only waits to be reaped.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return
-		}
-		if _, after, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(after, "Z") {
-			return
-		}
+	eventually(t, fmt.Sprintf("the end of process %d", pid), func() bool { return !alive(pid) })
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
 	}
-	t.Errorf("process %d is still there", pid)
-	_ = syscall.Kill(pid, syscall.SIGKILL)
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
 }
 
 // pidFrom waits for a file with a process ID.
 func pidFrom(t *testing.T, path string) int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	pid := 0
+	eventually(t, "a process ID in "+path, func() bool {
 		text, err := os.ReadFile(path)
-		if pid, convErr := strconv.Atoi(string(text)); err == nil && convErr == nil {
-			return pid
+		if err == nil {
+			pid, err = strconv.Atoi(string(text))
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// eventually waits until done says so.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited too long for %s", what)
 		}
 	}
-	t.Fatalf("%s: no process ID appeared", path)
-	return 0
 }

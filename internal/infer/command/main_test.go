@@ -27,10 +27,10 @@ import (
 // says which.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "child" {
-		os.Exit(childMain(os.Args[2], os.Args[3:]))
+		os.Exit(childMain(os.Args[2], os.Args[3:])) //nolint:forbidigo // This process is the child.
 	}
 	// A program under the race detector sleeps a second before it exits.
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") //nolint:usetesting // For all tests; there is no t here.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	goleak.VerifyTestMain(m)
 }
 
@@ -41,6 +41,9 @@ func childConfig(mode string, args ...string) config.Model {
 		Kind: "command", Command: append([]string{os.Args[0], "child", mode}, args...), StartTimeout: time.Minute,
 	}
 }
+
+// forever waits longer than any test.
+func forever() { <-time.After(time.Hour) }
 
 const readyLine = `{"ready":true,"protocol":1,"model_version":"child-1","max_batch":8}`
 
@@ -69,9 +72,9 @@ func childMain(mode string, args []string) int {
 		return serve()
 	case "say": // args: lines
 		fmt.Println(strings.Join(args, "\n"))
-		time.Sleep(time.Hour)
+		forever()
 	case "slow": // never ready
-		time.Sleep(time.Hour)
+		forever()
 	case "die": // args: exit code, last words
 		fmt.Fprintln(os.Stderr, "a line before")
 		fmt.Fprintln(os.Stderr, args[1])
@@ -80,29 +83,29 @@ func childMain(mode string, args []string) int {
 	case "stubborn": // ignores the end of its input and SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(readyLine)
-		time.Sleep(time.Hour)
+		forever()
 	case "deaf": // never ready, and ignores SIGTERM
 		signal.Ignore(syscall.SIGTERM)
-		time.Sleep(time.Hour)
+		forever()
 	case "family": // has a child of its own; arg: a file for that child's ID
-		grand := exec.Command(os.Args[0], "child", "deaf") //nolint:gosec // This test's own binary.
-		grand.Stdout, grand.Stderr = os.Stdout, os.Stderr      // holds the pipes open
+		grand := exec.Command(os.Args[0], "child", "deaf")
+		grand.Stdout, grand.Stderr = os.Stdout, os.Stderr // holds the pipes open
 		if err := grand.Start(); err != nil {
 			return 1
 		}
 		_ = os.WriteFile(args[0], []byte(strconv.Itoa(grand.Process.Pid)), 0o600)
-		time.Sleep(time.Hour)
+		forever()
 	case "worker": // a worker with a stubborn runner; it tells its runner's ID
 		r := command.New(childConfig("tellpid", args[0]), 1, slog.New(slog.DiscardHandler))
 		if _, err := r.Load(context.Background()); err != nil {
 			return 1
 		}
-		time.Sleep(time.Hour)
+		forever()
 	case "tellpid":
 		_ = os.WriteFile(args[0]+".tmp", []byte(strconv.Itoa(os.Getpid())), 0o600)
 		_ = os.Rename(args[0]+".tmp", args[0])
 		fmt.Println(readyLine)
-		time.Sleep(time.Hour)
+		forever()
 	}
 	return 0
 }
@@ -158,14 +161,14 @@ func serve() int {
 			switch o.Do {
 			case "crash":
 				fmt.Fprintln(os.Stderr, o.Text)
-				os.Exit(3)
+				return 3
 			case "sigkill":
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			case "hang":
-				time.Sleep(time.Hour)
+				forever()
 			case "sleep":
 				d, _ := time.ParseDuration(o.Text)
-				time.Sleep(d)
+				<-time.After(d)
 			case "print":
 				fmt.Println(o.Text)
 			case "raw": // the whole answer, with the batch's ID for BATCH
@@ -182,7 +185,7 @@ func serve() int {
 				output = strconv.Itoa(os.Getpid())
 			case "close": // ends its output, not itself
 				_ = os.Stdout.Close()
-				time.Sleep(time.Hour)
+				forever()
 			case "error":
 				results = append(results, fmt.Sprintf(`{"item_id":%s,"error":%s}`, id, o.Value))
 				continue

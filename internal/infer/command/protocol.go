@@ -104,8 +104,7 @@ func checkJSON(data []byte) error {
 	}
 	var whole json.RawMessage
 	err := json.Unmarshal(data, &whole)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("%w at byte %d", err, syntax.Offset)
 	}
 	return err

@@ -88,7 +88,6 @@ func program(command []string, dir string, env []string) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("%w: model.dir %q is not a directory", ErrUnusable, dir)
 		}
 	}
-	//nolint:gosec // To run the program that the operator names is the purpose.
 	return &exec.Cmd{Path: path, Args: command, Dir: dir, Env: childEnv(env), SysProcAttr: processAttributes()}, nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -66,7 +68,7 @@ func TestLoadErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	noFormat := filepath.Join(dir, "noformat")
-	if err := os.WriteFile(noFormat, []byte("no program"), 0o700); err != nil { //nolint:gosec // It must be executable.
+	if err := os.WriteFile(noFormat, []byte("no program"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cfg := func(command ...string) config.Model { return config.Model{Command: command, StartTimeout: time.Minute} }
@@ -203,7 +205,7 @@ func TestCloseIsQuickWithAGoodChild(t *testing.T) {
 // runner, which here heeds neither the end of its input nor SIGTERM.
 func TestKilledWorkerLeavesNoRunner(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	w := exec.CommandContext(t.Context(), os.Args[0], "child", "worker", pidFile) //nolint:gosec // This test's own binary.
+	w := exec.CommandContext(t.Context(), os.Args[0], "child", "worker", pidFile)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -213,4 +215,26 @@ func TestKilledWorkerLeavesNoRunner(t *testing.T) {
 	}
 	_ = w.Wait()
 	gone(t, runner)
+}
+
+// The kernel takes the end of a thread for the death of the parent when that
+// thread started the child.
+func TestEndOfThreadsDoesNotKillChildren(t *testing.T) {
+	r := serving(t)
+	pid := run(t, r, `{"do":"pid"}`)
+	for range 5 {
+		var wg sync.WaitGroup
+		gate := make(chan struct{})
+		for range 30 { // at once, so that all threads there are get one
+			wg.Go(func() {
+				runtime.LockOSThread() // never unlocked: the thread ends with this function
+				<-gate
+			})
+		}
+		close(gate)
+		wg.Wait()
+	}
+	if got := run(t, r, `{"do":"pid"}`); got[0] != pid[0] {
+		t.Errorf("process ID = %s; it was %s", got[0], pid[0])
+	}
 }

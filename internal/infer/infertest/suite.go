@@ -277,7 +277,7 @@ func (s *suite) closeDuringRun() {
 	if lasts {
 		// Nothing tells when the item is inside the model. Should it not be
 		// yet, the test is only less sharp.
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	s.prompt("Close during Run", func() {
 		if err := s.Runner.Close(); err != nil {
