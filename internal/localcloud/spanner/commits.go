@@ -130,8 +130,16 @@ func (db *database) decodeDelete(del *spannerpb.Mutation_Delete) (rows.Mutation,
 	if err != nil {
 		return rows.Mutation{}, err
 	}
-	spans, err := decodeKeySet(table, del.GetKeySet())
-	return rows.Mutation{Op: rows.Delete, Table: table, Spans: spans}, err
+	m := rows.Mutation{Op: rows.Delete, Table: table}
+	if del.GetKeySet().GetAll() {
+		m.Spans = []rows.Span{rows.All()}
+		return m, nil
+	}
+	if m.Keys, err = decodeKeys(table, del.GetKeySet().GetKeys()); err != nil {
+		return rows.Mutation{}, err
+	}
+	m.Spans, err = decodeRanges(table, del.GetKeySet().GetRanges())
+	return m, err
 }
 
 // BatchWrite commits each group by itself and answers for each as it is done. A group that fails does not

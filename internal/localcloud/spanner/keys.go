@@ -17,18 +17,37 @@ func decodeKeySet(table *rows.Table, set *spannerpb.KeySet) ([]rows.Span, error)
 	if set.GetAll() {
 		return []rows.Span{rows.All()}, nil
 	}
-	spans := make([]rows.Span, 0, len(set.GetKeys())+len(set.GetRanges()))
-	for _, key := range set.GetKeys() {
+	keys, err := decodeKeys(table, set.GetKeys())
+	if err != nil {
+		return nil, err
+	}
+	spans := make([]rows.Span, 0, len(keys)+len(set.GetRanges()))
+	for _, key := range keys {
+		spans = append(spans, rows.PrefixSpan(key))
+	}
+	ranges, err := decodeRanges(table, set.GetRanges())
+	return append(spans, ranges...), err
+}
+
+// decodeKeys encodes whole keys.
+func decodeKeys(table *rows.Table, keys []*structpb.ListValue) ([]string, error) {
+	encoded := make([]string, 0, len(keys))
+	for _, key := range keys {
 		if got, want := len(key.GetValues()), len(table.Key); got != want {
 			return nil, status.Errorf(codes.InvalidArgument, "Wrong number of key parts in table %s. Expected: %d, got: %d.", table.Name, want, got)
 		}
-		prefix, err := encodeKey(table, key)
+		k, err := encodeKey(table, key)
 		if err != nil {
 			return nil, err
 		}
-		spans = append(spans, rows.PrefixSpan(prefix))
+		encoded = append(encoded, k)
 	}
-	for _, r := range set.GetRanges() {
+	return encoded, nil
+}
+
+func decodeRanges(table *rows.Table, ranges []*spannerpb.KeyRange) ([]rows.Span, error) {
+	spans := make([]rows.Span, 0, len(ranges))
+	for _, r := range ranges {
 		span, err := decodeRange(table, r)
 		if err != nil {
 			return nil, err

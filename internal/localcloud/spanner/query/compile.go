@@ -56,11 +56,14 @@ func guardParser(sql string) error {
 }
 
 // beyondParser are clauses that the parser has no grammar for and reports as a syntax error.
-var beyondParser = regexp.MustCompile(`(?i)\b(HAVING|WITH|UNION|INTERSECT|EXCEPT|OVER|WINDOW|QUALIFY|PIVOT|UNPIVOT|INSERT|UPDATE|DELETE|CALL|GRAPH)\b`)
+var beyondParser = regexp.MustCompile(`(?i)\b(HAVING|WITH|UNION|INTERSECT|EXCEPT|OVER|WINDOW|QUALIFY|PIVOT|UNPIVOT|INSERT|UPDATE|DELETE|CALL|GRAPH|JOIN|INFORMATION_SCHEMA|SPANNER_SYS)\b`)
 
 func parseFailure(sql string, err error) error {
 	if clause := beyondParser.FindString(sql); clause != "" {
 		return unimplemented(strings.ToUpper(clause))
+	}
+	if rest, ok := strings.CutPrefix(err.Error(), "unexpected trailing query contents "); ok {
+		return unimplemented("what follows from " + rest) // for example an alias without AS
 	}
 	return invalid("Syntax error: %v", err)
 }

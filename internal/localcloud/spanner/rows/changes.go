@@ -25,6 +25,9 @@ type changeSet struct {
 
 func (cs *changeSet) add(m *Mutation) error {
 	if m.Op == Delete {
+		for _, key := range m.Keys {
+			cs.set(change{table: m.Table, key: key})
+		}
 		for _, span := range m.Spans {
 			cs.remove(m.Table, span)
 		}

@@ -38,7 +38,8 @@ type Mutation struct {
 	// Columns are indexes into Table.Columns, and Rows has a value for each of them. Not for Delete.
 	Columns []int
 	Rows    [][]any
-	// Spans are the keys to remove. Only for Delete.
+	// Keys and Spans are what to remove. Only for Delete.
+	Keys  []string
 	Spans []Span
 }
 
@@ -148,10 +149,10 @@ func (m *Mutation) weigh(indexes []*index) (count, size int64) {
 		}
 	}
 	if m.Op == Delete {
-		for _, span := range m.Spans {
-			size += int64(len(span.From))
+		for _, key := range m.Keys {
+			size += int64(len(key))
 		}
-		return int64(len(m.Spans)) * (1 + entries), size
+		return int64(len(m.Keys)+len(m.Spans)) * (1 + entries), size
 	}
 	for _, row := range m.Rows {
 		for _, value := range row {
