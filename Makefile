@@ -84,10 +84,9 @@ verify: lint test test-helm test-containers demo ## Do what CI does
 
 .PHONY: images
 images: ## Build the container images with Docker, tagged VERSION
-	docker build --target worker --build-arg VERSION=$(VERSION) -t spotbatch-worker:$(VERSION) .
-	docker build --target worker-cpu --build-arg VERSION=$(VERSION) -t spotbatch-worker-cpu:$(VERSION) .
-	docker build --target publisher --build-arg VERSION=$(VERSION) -t spotbatch-publisher:$(VERSION) .
-	docker build --target localcloud --build-arg VERSION=$(VERSION) -t spotbatch-localcloud:$(VERSION) .
+	for target in worker worker-cpu worker-static publisher localcloud; do \
+		DOCKER_BUILDKIT=1 docker build --target $$target --build-arg VERSION=$(VERSION) -t spotbatch-$$target:$(VERSION) .; \
+	done
 
 .PHONY: clean
 clean: ## Remove what was built; .cache stays, with what was fetched
