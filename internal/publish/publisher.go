@@ -157,12 +157,9 @@ func (p *pass) send(ctx context.Context, data Dataset) error {
 		}
 		it := entry.Item
 		it.RunID = p.run.ID
-		message := sent{confirmation: p.topic.Publish(ctx, it), id: it.ItemID, bytes: len(it.Data)}
-		select {
-		case p.pending <- message:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		// confirm takes everything up to the end, also after a stop: what was
+		// sent is counted.
+		p.pending <- sent{confirmation: p.topic.Publish(ctx, it), id: it.ItemID, bytes: len(it.Data)}
 	}
 	return nil
 }
