@@ -46,7 +46,9 @@ func loadLibrary(path string) error {
 	}
 	for _, name := range candidates {
 		ort.SetSharedLibraryPath(name)
-		if err = ort.InitializeEnvironment(); err == nil {
+		// Its own log, in colours on stderr, only repeats the errors that it
+		// returns.
+		if err = ort.InitializeEnvironment(ort.WithLogLevelFatal()); err == nil {
 			environment.loaded, environment.path = true, path
 			return nil
 		}

@@ -221,8 +221,8 @@ func (r *Runner) Run(ctx context.Context, batch []worker.Input) ([]worker.Output
 }
 
 // run is engine.run that also ends with the runner. A run that was told to stop
-// says nothing about its items, and so it is transient, whatever the library
-// answers.
+// says nothing about its items, and so it is transient whatever the library
+// answers, unless that is about the device.
 func (r *Runner) run(ctx context.Context, e engine, in tensor) (result, error) {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -231,7 +231,7 @@ func (r *Runner) run(ctx context.Context, e engine, in tensor) (result, error) {
 		return result{}, r.stopped(ctx)
 	}
 	out, err := e.run(runCtx, in)
-	if err != nil && runCtx.Err() != nil {
+	if err != nil && runCtx.Err() != nil && worker.ClassOf(err, "") != worker.ClassDevice {
 		return result{}, r.stopped(ctx)
 	}
 	return out, err

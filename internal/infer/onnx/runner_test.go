@@ -221,6 +221,32 @@ func TestCloseStopsRuns(t *testing.T) {
 	})
 }
 
+func TestStoppedRunStillTellsOfItsDevice(t *testing.T) {
+	l := &fakeLibrary{}
+	r := newFake(t, l, 2, 1)
+	if _, err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batch := prepare(t, r, `{"x":[1,2]}`)
+	tests := []struct {
+		text string
+		want worker.Class
+	}{
+		{"CUDA failure 700: an illegal memory access was encountered", worker.ClassDevice},
+		{"CUDA failure 2: out of memory", worker.ClassTransient},
+	}
+	for _, test := range tests {
+		ctx, cancel := context.WithCancel(t.Context())
+		l.ran = func(context.Context, int) error { cancel(); return errors.New(test.text) }
+		if _, err := r.Run(ctx, batch); worker.ClassOf(err, "") != test.want {
+			t.Errorf("%s in a stopped run: got %v, want %s", test.text, err, test.want)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	r := newFake(t, &fakeLibrary{}, 2, 1)
 	if _, err := r.Prepare(t.Context(), newItem("a", `{"x":[1,2]}`)); err == nil {

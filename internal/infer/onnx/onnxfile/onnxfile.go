@@ -31,6 +31,7 @@ const (
 	Int32   Type = 6
 	Int64   Type = 7
 	String  Type = 8
+	Bool    Type = 9
 	Float16 Type = 10
 	Float64 Type = 11
 )
@@ -78,15 +79,18 @@ type Node struct {
 // Attr is an attribute of a node.
 type Attr struct {
 	name string
-	kind uint64
+	kind int64
 	i    int64
 	ints []int64
+	// graph is nil unless the kind is kindGraph.
+	graph *Model
 }
 
 // The kinds of attribute, numbered as in AttributeProto.
 const (
-	kindInt  = 2
-	kindInts = 7
+	kindInt   = 2
+	kindGraph = 5
+	kindInts  = 7
 )
 
 // Int is an attribute that is one integer.
@@ -94,6 +98,9 @@ func Int(name string, v int64) Attr { return Attr{name: name, kind: kindInt, i: 
 
 // Ints is an attribute that is a list of integers.
 func Ints(name string, v ...int64) Attr { return Attr{name: name, kind: kindInts, ints: v} }
+
+// Graph is an attribute that is a graph of its own, such as the body of a Loop.
+func Graph(name string, body Model) Attr { return Attr{name: name, kind: kindGraph, graph: &body} }
 
 // Encode returns the model as the bytes of an .onnx file. It refuses weights
 // whose elements do not fill their dimensions; whether the graph makes sense is
@@ -116,7 +123,11 @@ func (m Model) Encode() ([]byte, error) {
 func (m Model) graph() (message, error) {
 	var b message
 	for _, n := range m.Nodes {
-		b.bytes(1, n.encode())
+		node, err := n.encode()
+		if err != nil {
+			return nil, err
+		}
+		b.bytes(1, node)
 	}
 	b.text(2, m.Name)
 	for _, w := range m.Weights {
@@ -138,7 +149,7 @@ func (m Model) graph() (message, error) {
 	return b, nil
 }
 
-func (n Node) encode() message {
+func (n Node) encode() (message, error) {
 	var b message
 	for _, name := range n.Inputs {
 		b.text(1, name)
@@ -148,22 +159,33 @@ func (n Node) encode() message {
 	}
 	b.text(4, n.Op)
 	for _, a := range n.Attrs {
-		b.bytes(5, a.encode())
+		attr, err := a.encode()
+		if err != nil {
+			return nil, err
+		}
+		b.bytes(5, attr)
 	}
-	return b
+	return b, nil
 }
 
-func (a Attr) encode() message {
+func (a Attr) encode() (message, error) {
 	var b message
 	b.text(1, a.name)
 	if a.kind == kindInt {
 		b.varint(3, a.i)
 	}
+	if a.graph != nil {
+		graph, err := a.graph.graph()
+		if err != nil {
+			return nil, err
+		}
+		b.bytes(6, graph)
+	}
 	for _, v := range a.ints {
 		b.varint(8, v)
 	}
-	b.varint(20, int64(a.kind))
-	return b
+	b.varint(20, a.kind)
+	return b, nil
 }
 
 func (v Value) encode() message {
