@@ -19,6 +19,7 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -44,6 +45,7 @@ const (
 // it with Open; it is safe for concurrent use, but only one Receive may run.
 type Subscription struct {
 	client  *pubsub.Client
+	tap     *tap
 	sub     *pubsub.Subscriber
 	dead    *pubsub.Publisher
 	path    string
@@ -55,6 +57,8 @@ type Subscription struct {
 // used. With PUBSUB_EMULATOR_HOST set no credentials are needed. The caller
 // closes it.
 func Open(ctx context.Context, project string, names config.PubSub, cfg config.Pull, opts ...option.ClientOption) (*Subscription, error) {
+	t := newTap()
+	opts = append(opts[:len(opts):len(opts)], option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(t.intercept)))
 	client, err := pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{EnableOpenTelemetryTracing: true}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)
@@ -74,14 +78,36 @@ func Open(ctx context.Context, project string, names config.PubSub, cfg config.P
 	}
 	dead := client.Publisher(names.DeadLetterTopic)
 	dead.PublishSettings.CountThreshold = 1
-	return &Subscription{
+	s := &Subscription{
+		tap:     t,
 		client:  client,
 		sub:     sub,
 		dead:    dead,
 		path:    fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
 		deadTop: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),
 		lease:   cfg.MaxLease,
-	}, nil
+	}
+	t.nack = s.nackRaw
+	return s, nil
+}
+
+// nackTimeout bounds the nack of deliveries that no handler saw. When it fails
+// they come back at the end of their lease.
+const nackTimeout = time.Second
+
+// ackIDsPerCall keeps a request below the limit of 512 KiB that Pub/Sub sets.
+const ackIDsPerCall = 1000
+
+// nackRaw gives deliveries back that the client does not know of.
+func (s *Subscription) nackRaw(ackIDs []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), nackTimeout)
+	defer cancel()
+	for chunk := range slices.Chunk(ackIDs, ackIDsPerCall) {
+		// A failure costs time, not messages: see nackTimeout.
+		_ = s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
+			Subscription: s.path, AckIds: chunk, AckDeadlineSeconds: 0,
+		})
+	}
 }
 
 // Check asks whether the subscription and the dead-letter topic exist.
@@ -108,6 +134,9 @@ func missing(err error, key, path string) error {
 
 // Receive implements worker.Source.
 func (s *Subscription) Receive(ctx context.Context, handle func(context.Context, *worker.Delivery) worker.Settlement) error {
+	shut, emptied := s.tap.open()
+	defer shut()
+	defer context.AfterFunc(ctx, shut)()
 	err := s.sub.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		d := &worker.Delivery{
 			MessageID:  m.ID,
@@ -118,7 +147,13 @@ func (s *Subscription) Receive(ctx context.Context, handle func(context.Context,
 		if m.DeliveryAttempt != nil {
 			d.Attempt = *m.DeliveryAttempt
 		}
-		switch handle(context.WithoutCancel(ctx), d) {
+		settlement := handle(context.WithoutCancel(ctx), d)
+		if ctx.Err() != nil {
+			// What is given back must not come back to this stream.
+			shut()
+			emptied()
+		}
+		switch settlement {
 		case worker.Ack:
 			m.Ack()
 		case worker.Nack:

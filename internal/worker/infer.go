@@ -86,6 +86,7 @@ func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error
 		w.metrics.took(stageWait, t.loaded)
 	}
 	w.metrics.batchSize.Record(ctx, int64(len(group)))
+	w.deps.Log.DebugContext(ctx, "batch enters the model", "items", len(group))
 	start := time.Now()
 	outputs, err := w.guardedRun(runCtx, inputs)
 	took := time.Since(start)

@@ -1,0 +1,247 @@
+package pull_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"go.uber.org/goleak"
+
+	"github.com/spotbatch/spotbatch/internal/config"
+	"github.com/spotbatch/spotbatch/internal/localcloud"
+	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
+	"github.com/spotbatch/spotbatch/internal/pull"
+	"github.com/spotbatch/spotbatch/internal/worker"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Both are the client's: the first lives as long as the process, the
+		// second until its next tick, up to 30 s after Receive returned.
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
+		goleak.IgnoreTopFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"))
+}
+
+const (
+	subPath  = "projects/demo/subscriptions/items-workers"
+	deadPath = "projects/demo/subscriptions/items-dead"
+)
+
+var names = config.PubSub{Topic: "items", Subscription: "items-workers", DeadLetterTopic: "items-dead"}
+
+// bench is a localcloud with topic and subscriptions, and an open Subscription.
+type bench struct {
+	t      *testing.T
+	cloud  *localcloud.Server
+	client *pubsub.Client
+	sub    *pull.Subscription
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	ctx := t.Context()
+	cloud := localcloudtest.Start(t)
+	opts := localcloudtest.PubSubOptions(cloud)
+	client, err := pubsub.NewClient(ctx, "demo", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	for _, pair := range [][2]string{{"items-dead", "items-dead"}, {"items", "items-workers"}} {
+		topic, sub := pair[0], pair[1]
+		if _, err := client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: "projects/demo/topics/" + topic}); err != nil {
+			t.Fatal(err)
+		}
+		request := &pubsubpb.Subscription{Name: "projects/demo/subscriptions/" + sub, Topic: "projects/demo/topics/" + topic, AckDeadlineSeconds: 10}
+		if topic == "items" {
+			request.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: "projects/demo/topics/items-dead", MaxDeliveryAttempts: 100}
+		}
+		if _, err := client.SubscriptionAdminClient.CreateSubscription(ctx, request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &bench{t: t, cloud: cloud, client: client, sub: open(t, cloud, names)}
+}
+
+func open(t *testing.T, cloud *localcloud.Server, names config.PubSub) *pull.Subscription {
+	t.Helper()
+	cfg := config.Pull{MaxOutstanding: 20, MaxOutstandingBytes: 1 << 20, Lease: 10 * time.Second, MaxLease: time.Minute}
+	sub, err := pull.Open(t.Context(), "demo", names, cfg, localcloudtest.PubSubOptions(cloud)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sub.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sub
+}
+
+func (b *bench) publish(n int) {
+	b.t.Helper()
+	p := b.client.Publisher("items")
+	defer p.Stop()
+	for i := range n {
+		m := &pubsub.Message{Data: fmt.Append(nil, i), Attributes: map[string]string{"n": fmt.Sprint(i)}}
+		if _, err := p.Publish(b.t.Context(), m).Get(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// counts are what the server says of the workers' subscription.
+func (b *bench) wantCounts(ready, leased, acked int) {
+	b.t.Helper()
+	c, err := b.cloud.Broker().Counts(subPath)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if int(c.Ready) != ready || int(c.Leased) != leased || int(c.Acked) != acked {
+		b.t.Errorf("server: got %d ready, %d leased, %d acked; want %d, %d, %d", c.Ready, c.Leased, c.Acked, ready, leased, acked)
+	}
+}
+
+// Everything that is settled after the stop has reached the server when
+// Receive returns: with room for more deliveries, and with none.
+func TestStopSendsEverySettlement(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		published int
+		verdict   func(n string) worker.Settlement
+		ready     int
+		leased    int
+		acked     int
+	}{
+		{"acks", 10, func(string) worker.Settlement { return worker.Ack }, 0, 0, 10},
+		{"nacks", 10, func(string) worker.Settlement { return worker.Nack }, 10, 0, 0},
+		{"acks when full", 60, func(string) worker.Settlement { return worker.Ack }, 40, 0, 20},
+		{"nacks when full", 60, func(string) worker.Settlement { return worker.Nack }, 60, 0, 0},
+		{"both", 10, func(n string) worker.Settlement {
+			if n < "5" {
+				return worker.Ack
+			}
+			return worker.Nack
+		}, 5, 0, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := setup(t)
+			b.publish(tt.published)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			release := make(chan struct{})
+			var held sync.WaitGroup
+			held.Add(min(tt.published, 20))
+			go func() {
+				held.Wait()
+				stop()
+				close(release)
+			}()
+			err := b.sub.Receive(ctx, func(ctx context.Context, d *worker.Delivery) worker.Settlement {
+				held.Done()
+				<-release
+				if ctx.Err() != nil {
+					t.Error("the handler's context ended with the intake")
+				}
+				return tt.verdict(d.Attributes["n"])
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.wantCounts(tt.ready, tt.leased, tt.acked)
+		})
+	}
+}
+
+func TestNackedMessageComesBackWithTheNextAttempt(t *testing.T) {
+	b := setup(t)
+	b.publish(1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var attempts []int
+	var mu sync.Mutex
+	err := b.sub.Receive(ctx, func(_ context.Context, d *worker.Delivery) worker.Settlement {
+		mu.Lock()
+		defer mu.Unlock()
+		attempts = append(attempts, d.Attempt)
+		if len(attempts) < 3 {
+			return worker.Nack
+		}
+		stop()
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(attempts); got != "[1 2 3]" {
+		t.Errorf("attempts: got %s, want [1 2 3]", got)
+	}
+	b.wantCounts(0, 0, 1)
+}
+
+func TestBuryKeepsTheMessageAndSaysWhy(t *testing.T) {
+	b := setup(t)
+	full := make(map[string]string)
+	for i := range 100 {
+		full[fmt.Sprintf("k%03d", i)] = "v"
+	}
+	for _, tt := range []struct {
+		name      string
+		attrs     map[string]string
+		reason    string
+		wantAttrs int
+	}{
+		{"plain", map[string]string{"a": "b"}, "no run_id", 2},
+		{"empty", nil, "no run_id", 1},
+		{"as many attributes as there may be", full, "no run_id", 100},
+		{"long reason", nil, strings.Repeat("ü", 1000), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &worker.Delivery{Data: []byte("payload"), Attributes: tt.attrs}
+			if err := b.sub.Bury(t.Context(), d, tt.reason); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var got *pubsub.Message
+			err := b.client.Subscriber(deadPath).Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+				got = m
+				m.Ack()
+				stop()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reason := got.Attributes[pull.AttrReason]
+			if string(got.Data) != "payload" || len(got.Attributes) != tt.wantAttrs || reason == "" || !strings.HasPrefix(tt.reason, reason) {
+				t.Errorf("buried: data %q, %d attributes, reason %q", got.Data, len(got.Attributes), reason)
+			}
+		})
+	}
+}
+
+func TestCheckNamesWhatIsMissing(t *testing.T) {
+	b := setup(t)
+	if err := b.sub.Check(t.Context()); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	for _, tt := range []struct {
+		names config.PubSub
+		want  string
+	}{
+		{config.PubSub{Subscription: "nope", DeadLetterTopic: "items-dead"},
+			"pubsub.subscription: projects/demo/subscriptions/nope does not exist; create it with `publisher setup`"},
+		{config.PubSub{Subscription: "items-workers", DeadLetterTopic: "nope"},
+			"pubsub.dead_letter_topic: projects/demo/topics/nope does not exist; create it with `publisher setup`"},
+	} {
+		err := open(t, b.cloud, tt.names).Check(t.Context())
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("Check: got %v, want %s", err, tt.want)
+		}
+	}
+}
