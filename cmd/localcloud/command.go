@@ -26,7 +26,7 @@ var errUsage = errors.New("usage")
 
 // run executes one command line and returns the exit code. The end of ctx is the wish to stop.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
+	root := newRoot(stdout, stderr) //nolint:contextcheck // cobra carries it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

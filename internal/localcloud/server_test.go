@@ -37,7 +37,7 @@ func TestOfficialClientsReachAllThreeServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pubsub.Close() //nolint:errcheck // a test's client
+	defer pubsub.Close()
 	topic := "projects/" + localcloudtest.Project + "/topics/items"
 	if _, err := pubsub.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: topic}); err != nil {
 		t.Fatalf("create topic: %v", err)
@@ -57,7 +57,7 @@ func TestOfficialClientsReachAllThreeServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close() //nolint:errcheck // a test's client
+	defer client.Close()
 	if err := client.Bucket("data").Create(ctx, localcloudtest.Project, nil); err != nil {
 		t.Errorf("create bucket: %v", err)
 	}
@@ -101,7 +101,7 @@ func TestTakenPortNamesServiceAndAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // the test's own
+	defer taken.Close()
 	server, err := localcloud.Start(t.Context(), localcloud.Config{PubSubAddr: "127.0.0.1:0", SpannerAddr: taken.Addr().String()})
 	if err == nil {
 		server.Close()

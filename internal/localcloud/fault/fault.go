@@ -79,7 +79,6 @@ func (f *Faults) Add(r Rule) (id int) {
 	if left == 0 {
 		left = -1
 	}
-	//nolint:gosec // a repeatable sequence is the point
 	f.rules = append(f.rules, &armed{Rule: r, id: f.next, left: left, rng: rand.New(rand.NewPCG(r.Seed, r.Seed))})
 	return f.next
 }

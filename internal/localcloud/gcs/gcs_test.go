@@ -84,7 +84,7 @@ func TestGenerationPreconditionHoldsForEachUploadType(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer reader.Close() //nolint:errcheck // read to its end below
+			defer reader.Close()
 			if got, err := io.ReadAll(reader); err != nil || string(got) != "new" {
 				t.Errorf("content = %q, %v, want %q", got, err, "new")
 			}
@@ -124,7 +124,7 @@ func TestListPrefixAndReadUnderAnotherHostName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end below
+	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "in/a.png" {
 		t.Errorf("GET under another host name = %q, %v", body, err)
 	}
@@ -140,7 +140,7 @@ func TestInternalEndpointsAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing to read
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("POST /_internal/delete_all = %d, want 404", resp.StatusCode)
 	}

@@ -47,7 +47,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
 
-	b.createDatabase(t, instanceName, "spotbatch", nil)
+	b.createDatabase(t, "spotbatch", nil)
 	if err := b.instances.DeleteInstance(ctx, &instancepb.DeleteInstanceRequest{Name: instanceName}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestInstanceConfigs(t *testing.T) {
 
 func TestDatabasesAreKeptApart(t *testing.T) {
 	b := setup(t)
-	b.createDatabase(t, instanceName, "second", spannerschema.Statements())
+	b.createDatabase(t, "second", spannerschema.Statements())
 	b.write(t, result{RunId: "r", ItemId: "a", Status: "OK"})
 	second := b.open(t, instanceName+"/databases/second")
 	if got := items(t, second.Single().Read(t.Context(), "Results", gcp.AllKeys(), []string{"ItemId"})); len(got) != 0 {
@@ -175,7 +175,7 @@ func TestSchemaChanges(t *testing.T) {
 		}
 	}
 	// What GetDatabaseDdl answers makes the same schema again.
-	b.createDatabase(t, instanceName, "copy", ddl.GetStatements())
+	b.createDatabase(t, "copy", ddl.GetStatements())
 	again, err := b.databases.GetDatabaseDdl(ctx, &databasepb.GetDatabaseDdlRequest{Database: instanceName + "/databases/copy"})
 	if err != nil || !slices.Equal(again.GetStatements(), ddl.GetStatements()) {
 		t.Errorf("DDL of the copy = %v, %v, want %v", again.GetStatements(), err, ddl.GetStatements())

@@ -104,8 +104,10 @@ func TestValuesOfEachTypeComeBack(t *testing.T) {
 	moment := time.Date(2026, 2, 3, 4, 5, 6, 789_000_001, time.UTC)
 	want := []everything{
 		{Id: 1},
-		{Id: 2, B: gcp.NullBool{Bool: true, Valid: true}, I: gcp.NullInt64{Int64: math.MinInt64, Valid: true}, F: gcp.NullFloat64{Float64: math.Inf(-1), Valid: true},
-			S: gcp.NullString{StringVal: "äöüß€", Valid: true}, Y: []byte{0, 255, 1}, T: gcp.NullTime{Time: moment, Valid: true}},
+		{
+			Id: 2, B: gcp.NullBool{Bool: true, Valid: true}, I: gcp.NullInt64{Int64: math.MinInt64, Valid: true}, F: gcp.NullFloat64{Float64: math.Inf(-1), Valid: true},
+			S: gcp.NullString{StringVal: "äöüß€", Valid: true}, Y: []byte{0, 255, 1}, T: gcp.NullTime{Time: moment, Valid: true},
+		},
 		{Id: 3, I: gcp.NullInt64{Int64: math.MaxInt64, Valid: true}, F: gcp.NullFloat64{Float64: 0.1, Valid: true}, S: gcp.NullString{Valid: true}, Y: []byte{}},
 	}
 	for _, row := range want {
@@ -208,7 +210,7 @@ func TestBatchWrite(t *testing.T) {
 	got := map[int32]codes.Code{}
 	if err := b.client.BatchWrite(t.Context(), groups).Do(func(r *spannerpb.BatchWriteResponse) error {
 		for _, i := range r.GetIndexes() {
-			got[i] = codes.Code(r.GetStatus().GetCode()) //nolint:gosec // a code
+			got[i] = codes.Code(r.GetStatus().GetCode()) // a code
 		}
 		return nil
 	}); err != nil {

@@ -150,7 +150,7 @@ func (a *dataAPI) BatchWrite(req *spannerpb.BatchWriteRequest, stream spannerpb.
 		return err
 	}
 	for i, group := range req.GetMutationGroups() {
-		answer := &spannerpb.BatchWriteResponse{Indexes: []int32{int32(i)}} //nolint:gosec // a request cannot hold 2^31 groups
+		answer := &spannerpb.BatchWriteResponse{Indexes: []int32{int32(i)}} // a request cannot hold 2^31 groups
 		committed, err := db.commit(rows.Commit{}, group.GetMutations(), false)
 		if err != nil {
 			answer.Status = status.Convert(err).Proto()

@@ -7,7 +7,6 @@ import (
 
 	gcp "cloud.google.com/go/spanner"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/api/iterator"
 )
 
 // result is a row of Results as the tests write and read it.
@@ -49,7 +48,7 @@ func items(t testing.TB, iter *gcp.RowIterator) []string {
 		got = append(got, value.Value.GetStringValue())
 		return nil
 	})
-	if err != nil && err != iterator.Done {
+	if err != nil {
 		t.Fatalf("read: %v", err)
 	}
 	return got
@@ -71,7 +70,8 @@ func TestReadKinds(t *testing.T) {
 		"one key":     {gcp.Key{"r", 1, "1-1"}, []string{"1-1"}},
 		"missing key": {gcp.Key{"r", 1, "nope"}, []string{}},
 		"keys, twice and in no order": {
-			gcp.KeySets(gcp.Key{"r", 2, "2-0"}, gcp.Key{"r", 0, "0-0"}, gcp.Key{"r", 2, "2-0"}), []string{"0-0", "2-0"}},
+			gcp.KeySets(gcp.Key{"r", 2, "2-0"}, gcp.Key{"r", 0, "0-0"}, gcp.Key{"r", 2, "2-0"}), []string{"0-0", "2-0"},
+		},
 		"prefix":              {gcp.Key{"r", 1}.AsPrefix(), []string{"1-0", "1-1", "1-2"}},
 		"half-open range":     {gcp.KeyRange{Start: gcp.Key{"r", 0, "0-1"}, End: gcp.Key{"r", 1, "1-1"}}, []string{"0-1", "0-2", "1-0"}},
 		"open-closed range":   {gcp.KeyRange{Start: gcp.Key{"r", 0, "0-1"}, End: gcp.Key{"r", 1, "1-1"}, Kind: gcp.OpenClosed}, []string{"0-2", "1-0", "1-1"}},
@@ -114,10 +114,10 @@ func TestStaleReadSeesThePast(t *testing.T) {
 	first := b.write(t, result{RunId: "r", ItemId: "a", Status: "FAILED"})
 	b.write(t, result{RunId: "r", ItemId: "a", Status: "OK"})
 	for bound, want := range map[*gcp.TimestampBound]string{
-		ptr(gcp.ReadTimestamp(first)):           "FAILED",
-		ptr(gcp.MinReadTimestamp(first)):        "OK",
-		ptr(gcp.MaxStaleness(10 * time.Second)): "OK",
-		ptr(gcp.StrongRead()):                   "OK",
+		new(gcp.ReadTimestamp(first)):           "FAILED",
+		new(gcp.MinReadTimestamp(first)):        "OK",
+		new(gcp.MaxStaleness(10 * time.Second)): "OK",
+		new(gcp.StrongRead()):                   "OK",
 	} {
 		row, err := b.client.Single().WithTimestampBound(*bound).ReadRow(t.Context(), "Results", gcp.Key{"r", 0, "a"}, []string{"Status"})
 		if err != nil {
@@ -129,5 +129,3 @@ func TestStaleReadSeesThePast(t *testing.T) {
 		}
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

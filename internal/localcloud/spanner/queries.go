@@ -21,8 +21,7 @@ func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlReque
 	return res.collect(ctx)
 }
 
-// ExecuteStreamingSql runs a query into a stream.
-func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error {
+func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error { //nolint:revive // the protocol's name
 	res, err := a.prepareQuery(stream.Context(), req)
 	if err != nil {
 		return err

@@ -56,8 +56,10 @@ func TestQueries(t *testing.T) {
 		want   []string
 	}{
 		// What status, export and verify ask.
-		"export": {`SELECT ItemId, Status FROM Results WHERE RunId = @run ORDER BY Shard, ItemId`, run,
-			[]string{"i0 OK", "i1 OK", "i2 FAILED", "i3 OK", "i4 FAILED", "i5 OK"}},
+		"export": {
+			`SELECT ItemId, Status FROM Results WHERE RunId = @run ORDER BY Shard, ItemId`, run,
+			[]string{"i0 OK", "i1 OK", "i2 FAILED", "i3 OK", "i4 FAILED", "i5 OK"},
+		},
 		"export of one status":                 {`SELECT ItemId FROM Results WHERE RunId = @run AND Status = @s ORDER BY Shard, ItemId`, map[string]any{"run": "r", "s": "FAILED"}, []string{"i2", "i4"}},
 		"page":                                 {`SELECT ItemId FROM Results WHERE RunId = @run AND (Shard > @shard OR (Shard = @shard AND ItemId > @item)) ORDER BY Shard, ItemId LIMIT @n`, after, []string{"i3", "i4"}},
 		"page with the condition turned round": {`SELECT ItemId FROM Results WHERE @run = RunId AND (@shard < Shard OR @shard = Shard AND @item < ItemId) ORDER BY Shard, ItemId LIMIT 1 OFFSET 1`, after, []string{"i4"}},

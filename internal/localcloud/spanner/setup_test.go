@@ -48,7 +48,7 @@ func setup(t testing.TB, extra ...string) *bundle {
 	t.Helper()
 	b := serve(t)
 	b.createInstance(t, "spotbatch")
-	b.createDatabase(t, instanceName, "spotbatch", append(spannerschema.Statements(), extra...))
+	b.createDatabase(t, "spotbatch", append(spannerschema.Statements(), extra...))
 	b.client = b.open(t, databaseName)
 	return b
 }
@@ -102,10 +102,10 @@ func (b *bundle) createInstance(t testing.TB, id string) {
 	}
 }
 
-func (b *bundle) createDatabase(t testing.TB, parent, id string, ddl []string) {
+func (b *bundle) createDatabase(t testing.TB, id string, ddl []string) {
 	t.Helper()
 	op, err := b.databases.CreateDatabase(context.Background(), &databasepb.CreateDatabaseRequest{
-		Parent: parent, CreateStatement: "CREATE DATABASE `" + id + "`", ExtraStatements: ddl,
+		Parent: instanceName, CreateStatement: "CREATE DATABASE `" + id + "`", ExtraStatements: ddl,
 	})
 	if err != nil {
 		t.Fatalf("create database: %v", err)

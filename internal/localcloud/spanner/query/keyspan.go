@@ -1,6 +1,8 @@
 package query
 
 import (
+	"slices"
+
 	"cloud.google.com/go/spanner/spansql"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
@@ -65,14 +67,14 @@ func (c *compiler) plainSpan(conditions []spansql.Expr) rows.Span {
 			return span
 		}
 		if b.low != nil {
-			low := rows.PrefixSpan(c.table.EncodePrefix(append(prefix[:len(prefix):len(prefix)], b.low)))
+			low := rows.PrefixSpan(c.table.EncodePrefix(append(slices.Clip(prefix), b.low)))
 			span.From = low.From
 			if b.lowOpen {
 				span.From = low.To
 			}
 		}
 		if b.high != nil {
-			high := rows.PrefixSpan(c.table.EncodePrefix(append(prefix[:len(prefix):len(prefix)], b.high)))
+			high := rows.PrefixSpan(c.table.EncodePrefix(append(slices.Clip(prefix), b.high)))
 			span.To = high.To
 			if b.highOpen {
 				span.To = high.From

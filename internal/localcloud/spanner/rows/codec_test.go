@@ -18,8 +18,10 @@ var ascending = map[string][]any{
 	"float64": {nil, math.NaN(), math.Inf(-1), -1.5, -math.SmallestNonzeroFloat64, 0.0, math.SmallestNonzeroFloat64, 1.5, math.Inf(1)},
 	"string":  {nil, "", "\x00", "\x00\x00", "\x00a", "\x01", "a", "a\x00", "a\x00b", "a\x01", "aa", "b", "ä", "\xff", "\xff\xff"},
 	"bytes":   {nil, []byte{}, []byte{0}, []byte{0, 255}, []byte{1}, []byte{255}},
-	"timestamp": {nil, minTimestamp, time.Unix(-1, 999_999_999).UTC(), time.Unix(0, 0).UTC(), time.Unix(0, 1).UTC(),
-		time.Unix(1, 0).UTC(), maxTimestamp},
+	"timestamp": {
+		nil, minTimestamp, time.Unix(-1, 999_999_999).UTC(), time.Unix(0, 0).UTC(), time.Unix(0, 1).UTC(),
+		time.Unix(1, 0).UTC(), maxTimestamp,
+	},
 }
 
 func TestKeysSortAsTheirValues(t *testing.T) {

@@ -34,6 +34,9 @@ func put(t *testing.T, db *DB, table *Table, key string, value int64) time.Time 
 	return committed.At
 }
 
+// advance lets the time of the bubble pass.
+func advance(d time.Duration) { <-time.After(d) }
+
 func remove(t *testing.T, db *DB, table *Table, key string) {
 	t.Helper()
 	if _, err := db.Commit(Commit{Mutations: []Mutation{{Op: Delete, Table: table, Keys: []string{table.EncodePrefix([]any{key})}}}}); err != nil {
@@ -58,7 +61,7 @@ func TestOldVersionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, table := setup(t)
 		first := put(t, db, table, "a", 1)
-		time.Sleep(time.Second)
+		advance(time.Second)
 		put(t, db, table, "a", 2)
 		put(t, db, table, "b", 1)
 		remove(t, db, table, "b")
@@ -69,11 +72,11 @@ func TestOldVersionsAreForgotten(t *testing.T) {
 		if err := db.AwaitTimestamp(t.Context(), first.UnixMicro()); err != nil {
 			t.Errorf("a second later: %v", err)
 		}
-		time.Sleep(versionRetention)
+		advance(versionRetention)
 		if err := db.AwaitTimestamp(t.Context(), first.UnixMicro()); status.Code(err) != codes.FailedPrecondition {
 			t.Errorf("after the retention: %v, want FailedPrecondition", err)
 		}
-		time.Sleep(time.Second)
+		advance(time.Second)
 		put(t, db, table, "c", 3) // clears up
 		if n := table.data.tree.Len(); n != 2 {
 			t.Errorf("%d keys are kept, want a and c", n)
@@ -93,9 +96,9 @@ func TestRewrittenRowOutlivesItsDeletion(t *testing.T) {
 		db, table := setup(t)
 		put(t, db, table, "a", 1)
 		remove(t, db, table, "a")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		put(t, db, table, "a", 2)
-		time.Sleep(2 * versionRetention)
+		advance(2 * versionRetention)
 		put(t, db, table, "b", 1)
 		if diff := cmp.Diff(map[string]int64{"a": 2, "b": 1}, scan(t, db, table, db.StrongTimestamp())); diff != "" {
 			t.Errorf("rows (-want +got):\n%s", diff)

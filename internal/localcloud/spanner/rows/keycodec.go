@@ -46,14 +46,14 @@ func appendOrdered(dst []byte, value any) []byte {
 		return appendTerminated(dst, string(v))
 	case time.Time:
 		dst = appendOrderedInt(dst, v.Unix())
-		return binary.BigEndian.AppendUint32(dst, uint32(v.Nanosecond())) //nolint:gosec // 0 to 999,999,999
+		return binary.BigEndian.AppendUint32(dst, uint32(v.Nanosecond())) // 0 to 999,999,999
 	default:
 		return dst
 	}
 }
 
 func appendOrderedInt(dst []byte, v int64) []byte {
-	return binary.BigEndian.AppendUint64(dst, uint64(v)^(1<<63)) //nolint:gosec // the bits, not the number
+	return binary.BigEndian.AppendUint64(dst, uint64(v)^(1<<63)) // the bits, not the number
 }
 
 // orderedFloat maps floats to integers of the same order, NaN lowest.

@@ -127,7 +127,7 @@ func cutUvarint(s string) (uint64, string, error) {
 
 func cutVarint(s string) (int64, string, error) {
 	u, rest, err := cutUvarint(s)
-	n := int64(u >> 1) //nolint:gosec // zig-zag: the low bit is the sign
+	n := int64(u >> 1) // zig-zag: the low bit is the sign
 	if u&1 == 1 {
 		n = ^n
 	}
