@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -83,29 +84,45 @@ func TestDefaultsAloneAreRefused(t *testing.T) {
 
 // schema is what is read of a JSON schema.
 type schema struct {
+	Ref                  string            `json:"$ref"`
+	Type                 string            `json:"type"`
+	Items                *schema           `json:"items"`
 	AdditionalProperties json.RawMessage   `json:"additionalProperties"`
 	Properties           map[string]schema `json:"properties"`
 }
 
-func (s schema) leaves(t *testing.T, prefix string) []string {
-	t.Helper()
-	var all []string
-	for name, child := range s.Properties {
-		if len(child.Properties) == 0 {
-			all = append(all, prefix+name)
-			continue
-		}
-		if string(child.AdditionalProperties) != "false" {
-			t.Errorf("the schema lets unknown keys pass in %s", prefix+name)
-		}
-		all = append(all, child.leaves(t, prefix+name+".")...)
+// says returns the type that the schema gives a value.
+func (s schema) says() string {
+	switch {
+	case s.Ref != "":
+		return strings.TrimPrefix(s.Ref, "#/definitions/")
+	case s.Items != nil:
+		return s.Type + " of " + s.Items.says()
 	}
-	slices.Sort(all)
-	return all
+	return s.Type
 }
 
-// The types in the schema are covered by what is refused, and by the values in
-// testdata that pass.
+// typeOf returns the type that the schema should give a field of config.Config.
+func typeOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "duration"
+	case t == reflect.TypeFor[config.Bytes]():
+		return "bytes"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "array of " + typeOf(t.Elem())
+	case reflect.Int:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "boolean"
+	}
+	return t.Kind().String()
+}
+
 func TestSchemaKnowsEachConfigurationKey(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
 	if err != nil {
@@ -115,16 +132,29 @@ func TestSchemaKnowsEachConfigurationKey(t *testing.T) {
 	if err := json.Unmarshal(data, &root); err != nil {
 		t.Fatal(err)
 	}
-	got := root.Properties["config"].leaves(t, "")
-	want := slices.Sorted(slices.Values(config.Keys()))
-	for _, key := range want {
-		if !slices.Contains(got, key) {
-			t.Errorf("values.schema.json lacks config.%s", key)
+	compare(t, "config", root.Properties["config"], reflect.TypeFor[config.Config]())
+}
+
+func compare(t *testing.T, path string, s schema, typ reflect.Type) {
+	t.Helper()
+	if s.Type != "object" || string(s.AdditionalProperties) != "false" {
+		t.Errorf("values.schema.json lets unknown keys pass in %s", path)
+	}
+	for field := range typ.Fields() {
+		name := field.Tag.Get("mapstructure")
+		child, found := s.Properties[name]
+		delete(s.Properties, name)
+		key := path + "." + name
+		switch {
+		case !found:
+			t.Errorf("values.schema.json lacks %s", key)
+		case field.Type.Kind() == reflect.Struct:
+			compare(t, key, child, field.Type)
+		case child.says() != typeOf(field.Type):
+			t.Errorf("values.schema.json says %q of %s, want %q", child.says(), key, typeOf(field.Type))
 		}
 	}
-	for _, key := range got {
-		if !slices.Contains(want, key) {
-			t.Errorf("values.schema.json has config.%s, which does not exist", key)
-		}
+	for name := range s.Properties {
+		t.Errorf("values.schema.json has %s.%s, which does not exist", path, name)
 	}
 }
