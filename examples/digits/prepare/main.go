@@ -107,7 +107,7 @@ func writeLabels(path string, labels []byte) error {
 }
 
 func write(path string, content func(w io.Writer) error) error {
-	file, err := os.Create(path) //nolint:gosec // below the folder that the user named
+	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}

@@ -24,7 +24,7 @@ func writeMNIST(t *testing.T, n int) string {
 		}
 		return b
 	}
-	size := uint32(n) //nolint:gosec // small
+	size := uint32(n)
 	images := append(head(0x803, size, mnist.Side, mnist.Side), make([]byte, n*mnist.Pixels)...)
 	labels := head(0x801, size)
 	for i := range n {

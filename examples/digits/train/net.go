@@ -191,19 +191,18 @@ func (n network) onnx() ([]byte, error) {
 		Outputs: []onnxfile.Value{{Name: "logits", Type: onnxfile.Float32, Dims: []int64{onnxfile.Dynamic, int64(sizes[layers])}}},
 		Nodes:   []onnxfile.Node{{Op: "Flatten", Inputs: []string{"image"}, Outputs: []string{"pixels"}, Attrs: []onnxfile.Attr{onnxfile.Int("axis", 1)}}},
 	}
-	gemm := [layers]struct{ in, weight, bias, out string }{
-		{"pixels", "weight1", "bias1", "sum1"},
-		{"hidden1", "weight2", "bias2", "sum2"},
-		{"hidden2", "weight3", "bias3", "logits"},
+	gemm := [layers]struct{ in, weight, bias, out, relu string }{
+		{"pixels", "weight1", "bias1", "sum1", "hidden1"},
+		{"hidden1", "weight2", "bias2", "sum2", "hidden2"},
+		{"hidden2", "weight3", "bias3", "logits", ""},
 	}
-	relu := [layers - 1]string{"hidden1", "hidden2"}
 	for l, name := range gemm {
 		m.Weights = append(m.Weights,
 			onnxfile.Weight{Name: name.weight, Dims: []int64{int64(sizes[l]), int64(sizes[l+1])}, Floats: n.weights(l)},
 			onnxfile.Weight{Name: name.bias, Dims: []int64{int64(sizes[l+1])}, Floats: n.bias(l)})
 		m.Nodes = append(m.Nodes, onnxfile.Node{Op: "Gemm", Inputs: []string{name.in, name.weight, name.bias}, Outputs: []string{name.out}})
-		if l < len(relu) {
-			m.Nodes = append(m.Nodes, onnxfile.Node{Op: "Relu", Inputs: []string{name.out}, Outputs: []string{relu[l]}})
+		if name.relu != "" {
+			m.Nodes = append(m.Nodes, onnxfile.Node{Op: "Relu", Inputs: []string{name.out}, Outputs: []string{name.relu}})
 		}
 	}
 	return m.Encode()

@@ -11,16 +11,16 @@ import (
 	"github.com/spotbatch/spotbatch/examples/digits/internal/mnist"
 )
 
-// pictures is a set of n images of noise in which the label can be seen: a bright
-// row of pixels for each digit.
+// pictures is a set of n images of some noise in which the label can be seen: a
+// bright row of pixels for each digit.
 func pictures(n int) mnist.Set {
-	rng := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // wanted: the same numbers each time
+	rng := rand.New(rand.NewPCG(7, 7))
 	set := mnist.Set{Images: make([]byte, n*mnist.Pixels), Labels: make([]byte, n)}
 	for i := range n {
 		set.Labels[i] = byte(rng.IntN(10))
 		image := set.Image(i)
-		for j := range image {
-			image[j] = byte(rng.IntN(64))
+		for range 50 {
+			image[rng.IntN(len(image))] = byte(rng.IntN(64))
 		}
 		row := 3 + 2*int(set.Labels[i])
 		for x := range mnist.Side {
@@ -31,7 +31,7 @@ func pictures(n int) mnist.Set {
 }
 
 func TestTheCoresDoNotChangeTheModel(t *testing.T) {
-	set := pictures(4 * batchSize)
+	set := pictures(2 * batchSize)
 	train := func(workers int) []byte {
 		tr := newTrainer(set, 1, workers, 1)
 		tr.epoch()
@@ -42,7 +42,7 @@ func TestTheCoresDoNotChangeTheModel(t *testing.T) {
 		return file
 	}
 	one := train(1)
-	for _, workers := range []int{2, 3, 16} {
+	for _, workers := range []int{2, 3} {
 		if !bytes.Equal(one, train(workers)) {
 			t.Errorf("%d workers train another model than one does", workers)
 		}
@@ -51,7 +51,7 @@ func TestTheCoresDoNotChangeTheModel(t *testing.T) {
 
 func TestTrainingLearns(t *testing.T) {
 	const epochs = 6
-	set := pictures(16 * batchSize)
+	set := pictures(8 * batchSize)
 	tr := newTrainer(set, 1, 2, epochs)
 	for range epochs {
 		tr.epoch()
@@ -63,7 +63,7 @@ func TestTrainingLearns(t *testing.T) {
 
 // TestGradient compares derivatives with differences.
 func TestGradient(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3)) //nolint:gosec // wanted: the same numbers each time
+	rng := rand.New(rand.NewPCG(3, 3))
 	net, grad, p := newNetwork(), newNetwork(), newPass()
 	net.randomise(rng)
 	image := pictures(1).Images
@@ -77,7 +77,7 @@ func TestGradient(t *testing.T) {
 	for range 300 {
 		i := rng.IntN(len(net.params))
 		was := net.params[i]
-		const step = 1e-2
+		const step = 1e-3 // small, so that hardly a ReLU changes sides
 		net.params[i] = was + step
 		above := loss()
 		net.params[i] = was - step

@@ -50,7 +50,7 @@ type example struct{ index, dx, dy int }
 func newTrainer(set mnist.Set, seed uint64, workers, epochs int) *trainer {
 	t := &trainer{
 		net: newNetwork(), set: set, workers: workers,
-		rng:   rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // wanted: the same numbers each time
+		rng:   rand.New(rand.NewPCG(seed, 0)),
 		steps: epochs * (set.Len() / batchSize),
 	}
 	t.net.randomise(t.rng)

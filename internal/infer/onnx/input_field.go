@@ -157,11 +157,11 @@ func appendNumber(b []byte, e elem, text string) ([]byte, error) {
 	}
 	switch {
 	case e == elemInt64:
-		return binary.LittleEndian.AppendUint64(b, uint64(v)), nil //nolint:gosec // two's complement is the format
-	case e == elemInt32 && v == int64(int32(v)): //nolint:gosec // the comparison is the check
-		return binary.LittleEndian.AppendUint32(b, uint32(v)), nil //nolint:gosec // two's complement is the format
-	case e == elemUint8 && v == int64(uint8(v)): //nolint:gosec // the comparison is the check
-		return append(b, uint8(v)), nil //nolint:gosec // checked just above
+		return binary.LittleEndian.AppendUint64(b, uint64(v)), nil
+	case e == elemInt32 && v == int64(int32(v)):
+		return binary.LittleEndian.AppendUint32(b, uint32(v)), nil
+	case e == elemUint8 && v == int64(uint8(v)):
+		return append(b, uint8(v)), nil
 	}
 	return nil, errRange
 }

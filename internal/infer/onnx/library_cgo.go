@@ -60,7 +60,7 @@ func loadLibrary(path string) error {
 // that it may find in its own folders.
 func libraryNames(path string) ([]string, error) {
 	if path != "" {
-		if info, err := os.Stat(path); err != nil || info.IsDir() {
+		if info, err := os.Stat(path); err != nil || info.IsDir() { //nolint:gosec // the operator names files
 			return nil, fmt.Errorf("load ONNX Runtime: there is no file %s; %s", path, libraryHelp)
 		}
 		// The loader would look for a name without a slash in its own folders.

@@ -232,7 +232,7 @@ func TestStopDuringRun(t *testing.T) {
 			}()
 			waitInside(t, r.gate)
 			// The library does not say when it has begun.
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			if err := stop(r, cancel); err != nil {
 				t.Error(err)
 			}
@@ -257,7 +257,7 @@ func TestStopDuringRun(t *testing.T) {
 // waitInside returns when somebody is inside the gate.
 func waitInside(t *testing.T, g *gate) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
 		g.mu.Lock()
 		inside := g.inside
 		g.mu.Unlock()

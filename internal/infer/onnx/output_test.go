@@ -85,7 +85,7 @@ func TestRaw(t *testing.T) {
 // FuzzFloat checks that what is written is JSON that reads back as the same
 // number.
 func FuzzFloat(f *testing.F) {
-	for _, v := range []float32{0, -0.0, 0.1, 1e-7, 1e21, math.MaxFloat32, math.SmallestNonzeroFloat32} {
+	for _, v := range []float32{0, -0.1, 0.1, 1e-7, 1e21, math.MaxFloat32, math.SmallestNonzeroFloat32} {
 		f.Add(math.Float32bits(v))
 	}
 	f.Fuzz(func(t *testing.T, bits uint32) {

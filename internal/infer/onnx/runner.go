@@ -34,7 +34,7 @@ var ErrUnusable = errors.New("model cannot be used as configured")
 type unusable struct{ error }
 
 func (e unusable) Unwrap() error        { return e.error }
-func (e unusable) Is(target error) bool { return target == ErrUnusable } //nolint:errorlint // Is compares
+func (e unusable) Is(target error) bool { return target == ErrUnusable }
 
 // Runner runs one ONNX model. It implements worker.Runner.
 type Runner struct {
@@ -226,7 +226,7 @@ func (r *Runner) Run(ctx context.Context, batch []worker.Input) ([]worker.Output
 func (r *Runner) run(ctx context.Context, e engine, in tensor) (result, error) {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(r.life, cancel)() //nolint:contextcheck // two contexts end a run
 	if runCtx.Err() != nil || r.life.Err() != nil {
 		return result{}, r.stopped(ctx)
 	}

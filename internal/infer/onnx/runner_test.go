@@ -79,7 +79,7 @@ func newFake(t *testing.T, l *fakeLibrary, maxBatch, concurrency int) *Runner {
 func TestWarmUpRunsTheLargestBatchTwiceInEachPlace(t *testing.T) {
 	largest := atomic.Int32{}
 	l := &fakeLibrary{ran: func(_ context.Context, rows int) error {
-		largest.Store(max(largest.Load(), int32(rows))) //nolint:gosec // small
+		largest.Store(max(largest.Load(), int32(rows)))
 		return nil
 	}}
 	r := newFake(t, l, 16, 3)
@@ -186,7 +186,9 @@ func TestCloseLeavesARunThatDoesNotEnd(t *testing.T) {
 			t.Error("session freed under a run")
 		}
 		close(release)
-		<-ran
+		if err := <-ran; err != nil {
+			t.Errorf("run that came to its own end: %v", err)
+		}
 		synctest.Wait()
 		if l.closed.Load() != 1 {
 			t.Error("session was not freed")
@@ -203,7 +205,7 @@ func TestCloseStopsRuns(t *testing.T) {
 		}
 		l.ran = func(ctx context.Context, _ int) error {
 			<-ctx.Done()
-			return errors.New("Exiting due to terminate flag being set to true.")
+			return errors.New("exiting due to terminate flag being set")
 		}
 		ran := make(chan error, 1)
 		batch := prepare(t, r, `{"x":[1,2]}`)

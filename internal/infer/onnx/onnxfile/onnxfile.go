@@ -230,7 +230,7 @@ func (w Weight) encode() (message, error) {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 	}
 	for _, v := range w.Ints {
-		raw = binary.LittleEndian.AppendUint64(raw, uint64(v)) //nolint:gosec // two's complement is the format
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
 	}
 	var b message
 	for _, d := range w.Dims {
@@ -247,7 +247,7 @@ type message []byte
 
 func (b *message) varint(field protowire.Number, v int64) {
 	*b = protowire.AppendTag(*b, field, protowire.VarintType)
-	*b = protowire.AppendVarint(*b, uint64(v)) //nolint:gosec // two's complement is the format
+	*b = protowire.AppendVarint(*b, uint64(v))
 }
 
 func (b *message) bytes(field protowire.Number, v []byte) {
