@@ -40,7 +40,9 @@ func BenchmarkSingleRowCommits(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
-			b.ReportMetric(perRow, "B/row")
+			if before > 0 {
+				b.ReportMetric(perRow, "B/row")
+			}
 		})
 	}
 }

@@ -58,7 +58,7 @@ func (a *dataAPI) prepareQuery(ctx context.Context, req *spannerpb.ExecuteSqlReq
 	if table, spans := compiled.Reads(); table != nil {
 		v.observe(table, spans)
 	}
-	res := &result{view: v, run: compiled.Run}
+	res := &result{view: v, await: db.rows.AwaitTimestamp, run: compiled.Run}
 	for _, column := range compiled.Columns {
 		res.fields = append(res.fields, field{name: column.Name, kind: column.Kind})
 	}
@@ -93,10 +93,12 @@ func decodeParams(req *spannerpb.ExecuteSqlRequest) (map[string]query.Param, err
 
 func decodeParam(declared *spannerpb.Type, value *structpb.Value) (query.Param, error) {
 	if declared == nil || declared.GetCode() == spannerpb.TypeCode_TYPE_CODE_UNSPECIFIED {
-		if _, list := value.GetKind().(*structpb.Value_ListValue); list {
-			return query.Param{}, status.Error(codes.Unimplemented, "localcloud needs the type of an array parameter.")
+		switch value.GetKind().(type) {
+		case *structpb.Value_NullValue, *structpb.Value_BoolValue, *structpb.Value_NumberValue, *structpb.Value_StringValue:
+			return query.Param{Value: value.AsInterface()}, nil
+		default:
+			return query.Param{}, status.Error(codes.Unimplemented, "localcloud needs the type of a parameter that is no scalar.")
 		}
-		return query.Param{Value: value.AsInterface()}, nil
 	}
 	element := declared
 	if declared.GetCode() == spannerpb.TypeCode_ARRAY {

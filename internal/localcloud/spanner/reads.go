@@ -17,6 +17,8 @@ type result struct {
 	view   view
 	// run calls emit for each row, which it may change after the call.
 	run func(ctx context.Context, readAt int64, emit func(row []any) error) error
+	// await refuses a timestamp whose versions may be gone.
+	await func(ctx context.Context, readAt int64) error
 }
 
 func (a *dataAPI) Read(ctx context.Context, req *spannerpb.ReadRequest) (*spannerpb.ResultSet, error) {
@@ -65,7 +67,7 @@ func (a *dataAPI) prepareRead(ctx context.Context, req *spannerpb.ReadRequest) (
 		return nil, err
 	}
 	v.observe(table, spans)
-	return &result{fields: fields, view: v, run: func(ctx context.Context, readAt int64, emit func([]any) error) error {
+	return &result{fields: fields, view: v, await: db.rows.AwaitTimestamp, run: func(ctx context.Context, readAt int64, emit func([]any) error) error {
 		out := make([]any, len(columns))
 		left := req.GetLimit() // 0: no limit
 		return db.rows.Scan(ctx, table, spans, readAt, func(row []any) (bool, error) {
@@ -120,6 +122,9 @@ func (r *result) stream(ctx context.Context, token []byte, send func(*spannerpb.
 		}
 		if r.view.tx != nil && resumed.readAt != r.view.readAt {
 			return status.Error(codes.InvalidArgument, "Invalid resume token: it belongs to another transaction.")
+		}
+		if err := r.await(ctx, resumed.readAt); err != nil {
+			return err
 		}
 		point = resumed
 	}

@@ -111,7 +111,10 @@ func (db *database) view(ctx context.Context, selector *spannerpb.TransactionSel
 			return view{}, err
 		}
 		readAt, err := tx.snapshot(db.rows)
-		return view{readAt: readAt, tx: tx}, err
+		if err != nil {
+			return view{}, err
+		}
+		return view{readAt: readAt, tx: tx}, db.rows.AwaitTimestamp(ctx, readAt) // an old one may have lost its versions
 	case *spannerpb.TransactionSelector_Begin:
 		tx, begun, err := db.beginTransaction(ctx, sel.Begin)
 		if err != nil {
