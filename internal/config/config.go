@@ -8,7 +8,7 @@ import "time"
 // Config is the whole configuration. Workers and publishers share one shape,
 // so that one file can serve both; each validates the parts that it uses.
 type Config struct {
-	// Project is the Google Cloud project of topic and subscription.
+	// Project is the Google Cloud project of topic and subscription. No default.
 	Project string `mapstructure:"project"`
 	// GracePeriod is the time between SIGTERM and SIGKILL that the platform
 	// gives. Default 15s, which is what GKE gives on Spot nodes.
@@ -28,15 +28,20 @@ type Config struct {
 	Log       Log       `mapstructure:"log"`
 }
 
-// PubSub names the topic and its subscriptions; short names, not paths.
+// PubSub names topics and subscription by their short names, not paths. There
+// are no defaults.
 type PubSub struct {
-	Topic           string `mapstructure:"topic"`
-	Subscription    string `mapstructure:"subscription"`
+	// Topic carries the items.
+	Topic string `mapstructure:"topic"`
+	// Subscription is what workers pull from.
+	Subscription string `mapstructure:"subscription"`
+	// DeadLetterTopic takes what cannot be read as an item. It is not Topic.
 	DeadLetterTopic string `mapstructure:"dead_letter_topic"`
 }
 
-// Spanner names the database: projects/P/instances/I/databases/D.
+// Spanner says where results are stored.
 type Spanner struct {
+	// Database reads projects/P/instances/I/databases/D. No default.
 	Database string `mapstructure:"database"`
 }
 
