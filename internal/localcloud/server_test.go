@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,6 +55,41 @@ func TestOfficialClientsReachAllThreeServices(t *testing.T) {
 	}
 
 	client, err := storage.NewClient(ctx, localcloudtest.StorageOptions(server)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Bucket("data").Create(ctx, localcloudtest.Project, nil); err != nil {
+		t.Errorf("create bucket: %v", err)
+	}
+}
+
+// The clients find all three by the environment alone, with no option that is ours.
+func TestEnvPointsTheClientsHere(t *testing.T) {
+	server := localcloudtest.Start(t)
+	name := localcloudtest.Database(t, server)
+	for _, variable := range server.Env() {
+		key, value, _ := strings.Cut(variable, "=")
+		t.Setenv(key, value)
+	}
+	ctx := t.Context()
+	spanner, err := gcp.NewClient(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spanner.Close()
+	if err := putRun(t, spanner); err != nil {
+		t.Errorf("commit: %v", err)
+	}
+	pubsub, err := gcppubsub.NewClient(ctx, localcloudtest.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pubsub.Close()
+	if _, err := pubsub.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: "projects/demo/topics/items"}); err != nil {
+		t.Errorf("create topic: %v", err)
+	}
+	client, err := storage.NewClient(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

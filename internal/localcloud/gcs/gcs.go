@@ -6,6 +6,8 @@ package gcs
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
@@ -47,9 +49,33 @@ func (s *Server) Handler() http.Handler {
 		case strings.Contains(rest, "/notificationConfigs"):
 			http.Error(w, "localcloud: bucket notifications are not supported", http.StatusNotImplemented)
 			return
+		case root == "storage" && r.Method != http.MethodGet && s.preconditionFails(r):
+			http.Error(w, `{"error":{"code":412,"message":"At least one of the pre-conditions you specified did not hold."}}`, http.StatusPreconditionFailed)
+			return
 		case !apiRoots[root]:
 			r.Host = publicHost
 		}
 		inner.ServeHTTP(w, r)
 	})
+}
+
+// preconditionFails checks ifGenerationMatch for changes of an object that is there: fake-gcs-server heeds it
+// for uploads only. Another change may come between this check and the change itself; an upload has no such gap.
+func (s *Server) preconditionFails(r *http.Request) bool {
+	wanted := r.URL.Query().Get("ifGenerationMatch")
+	bucket, object, ok := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/storage/v1/b/"), "/o/")
+	if wanted == "" || !ok {
+		return false
+	}
+	bucket, bucketErr := url.PathUnescape(bucket)
+	object, objectErr := url.PathUnescape(object)
+	if bucketErr != nil || objectErr != nil {
+		return false
+	}
+	found, err := s.fake.GetObjectStreaming(bucket, object)
+	if err != nil {
+		return false // not found: the answer is the service's 404
+	}
+	defer found.Close() //nolint:errcheck // memory
+	return wanted != strconv.FormatInt(found.Generation, 10)
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"cloud.google.com/go/storage"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/iterator"
 
@@ -143,5 +145,47 @@ func TestInternalEndpointsAreClosed(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("POST /_internal/delete_all = %d, want 404", resp.StatusCode)
+	}
+}
+
+func TestConditionalDelete(t *testing.T) {
+	bucket, _ := setup(t)
+	object := bucket.Object("dir/a b")
+	if err := upload(t, object, []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	attrs, err := object.Attrs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = object.If(storage.Conditions{GenerationMatch: attrs.Generation + 1}).Delete(t.Context())
+	if apiErr, ok := errors.AsType[*googleapi.Error](err); !ok || apiErr.Code != http.StatusPreconditionFailed {
+		t.Errorf("delete of another generation = %v, want 412", err)
+	}
+	if err := object.If(storage.Conditions{GenerationMatch: attrs.Generation}).Delete(t.Context()); err != nil {
+		t.Errorf("delete of the generation that is there: %v", err)
+	}
+	if err := object.Delete(t.Context()); !errors.Is(err, storage.ErrObjectNotExist) {
+		t.Errorf("delete of nothing = %v, want ErrObjectNotExist", err)
+	}
+}
+
+// Of many that create the same object, one wins.
+func TestOneCreatorWins(t *testing.T) {
+	bucket, _ := setup(t)
+	var won atomic.Int32
+	var group errgroup.Group
+	for i := range 20 {
+		group.Go(func() error {
+			err := upload(t, bucket.Object("lock").If(storage.Conditions{DoesNotExist: true}), []byte{byte(i)}, 0)
+			if apiErr, ok := errors.AsType[*googleapi.Error](err); ok && apiErr.Code == http.StatusPreconditionFailed {
+				return nil
+			}
+			won.Add(1)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil || won.Load() != 1 {
+		t.Errorf("%d of 20 creators won, %v, want 1", won.Load(), err)
 	}
 }
