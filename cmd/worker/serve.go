@@ -81,6 +81,9 @@ func (p *process) run(ctx context.Context) (err error) {
 		}
 	}()
 
+	if tel.MetricsAddr != "" {
+		p.log.Info("serving metrics", "addr", tel.MetricsAddr)
+	}
 	w, closeAll, err := p.open(ctx, tel)
 	if err != nil {
 		return stopIsNoError(ctx, err)
@@ -140,6 +143,7 @@ func (p *process) work(ctx context.Context, w *worker.Worker) error {
 	if err != nil {
 		return err
 	}
+	p.log.Info("serving health", "addr", probes.Addr())
 	var group errgroup.Group
 	// Probes that end must not end the drain: both are waited for.
 	group.Go(probes.Serve)

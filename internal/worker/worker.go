@@ -109,6 +109,7 @@ func (w *Worker) loadModel(ctx context.Context) error {
 		result <- loaded{info, err}
 	}()
 	start := time.Now()
+	w.deps.Log.InfoContext(ctx, "loading model")
 	select {
 	case l := <-result:
 		if l.err != nil {

@@ -1,0 +1,89 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spotbatch/spotbatch/test/cluster"
+)
+
+// get fetches a page of a worker.
+func get(t *testing.T, addr any, path string) (int, string) {
+	t.Helper()
+	code, body, err := cluster.Get(ctx(t), fmt.Sprintf("http://%v%s", addr, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, body
+}
+
+func TestProbesTellTheTruth(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, baseEnv("-ready-after", "1s")...)
+	w := startWorker(t, c)
+	addr := waitLine(t, w, "serving health")["addr"]
+	if code, _ := get(t, addr, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez during the load: %d, want 200", code)
+	}
+	if code, _ := get(t, addr, "/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz during the load: %d, want 503", code)
+	}
+	waitLine(t, w, "model ready")
+	for code := 0; code != http.StatusOK; {
+		code, _ = get(t, addr, "/readyz")
+		if ctx(t).Err() != nil {
+			t.Fatal("/readyz never answered 200")
+		}
+	}
+	stop(t, w, syscall.SIGTERM)
+}
+
+func TestMetricsAreThereFromTheStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, baseEnv()...)
+	w := startWorker(t, c)
+	addr := waitLine(t, w, "serving metrics")["addr"]
+	waitLine(t, w, "model ready")
+	_, page := get(t, addr, "/metrics")
+	for _, want := range []string{
+		`spotbatch_items_total{outcome="ok"} 0`,
+		`spotbatch_items_total{outcome="nacked"} 0`,
+		`spotbatch_nacks_total{reason="drain"} 0`,
+		`spotbatch_failures_total{class="runner_crash"} 0`,
+		`spotbatch_device_seconds_total{use="useful"} 0`,
+		`spotbatch_device_idle_seconds_total{cause="committing"} 0`,
+		`spotbatch_held{stage="waiting"} 0`,
+		`spotbatch_ack_late_total 0`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is missing from:\n%s", want, page)
+		}
+	}
+	publisher(t, c, "publish", "--run", "r", numbers(t, 10))
+	waitStatus(t, c, "r", complete)
+	if got := metric(t, addr, "spotbatch_items_total", `outcome="ok"`); got != 10 {
+		t.Errorf("ok items: got %v, want 10", got)
+	}
+}
+
+// metric reads one value from a metrics page; -1 when it is not there.
+func metric(t *testing.T, addr any, name, label string) float64 {
+	t.Helper()
+	_, page := get(t, addr, "/metrics")
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, label) {
+			continue
+		}
+		fields := strings.Fields(line)
+		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			t.Fatalf("metrics line %q: %v", line, err)
+		}
+		return value
+	}
+	return -1
+}
