@@ -153,6 +153,7 @@ func TestSchemaChanges(t *testing.T) {
 		{"DROP TABLE Attempts", codes.OK},
 		{"DROP TABLE Attempts", codes.NotFound},
 		{"CREATE nonsense", codes.InvalidArgument},
+		{"CREATE TABLE Deep (A INT64 AS " + strings.Repeat("(", 500_000) + ") PRIMARY KEY (A)", codes.InvalidArgument},
 	} {
 		wantCode(t, test.statement, b.ddl(ctx, test.statement), test.want)
 	}

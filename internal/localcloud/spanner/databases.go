@@ -8,11 +8,12 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
-	"cloud.google.com/go/spanner/spansql"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
 // databaseAPI is the database admin service.
@@ -29,8 +30,8 @@ func (a *databaseAPI) CreateDatabase(_ context.Context, req *databasepb.CreateDa
 	if err != nil {
 		return nil, err
 	}
-	rows := a.service.newEngine()
-	if err := rows.ApplyDDL(req.GetExtraStatements()); err != nil {
+	engine := a.service.newEngine()
+	if err := engine.ApplyDDL(req.GetExtraStatements()); err != nil {
 		return nil, err // nothing of the database stays, as in the service
 	}
 	name := req.GetParent() + "/databases/" + id
@@ -43,7 +44,7 @@ func (a *databaseAPI) CreateDatabase(_ context.Context, req *databasepb.CreateDa
 	if _, ok := s.databases[name]; ok {
 		return nil, alreadyExists("Database", name)
 	}
-	db := newDatabase(name, rows)
+	db := newDatabase(name, engine)
 	s.databases[name] = db
 	return s.done(name, &databasepb.CreateDatabaseMetadata{Database: name}, db.proto(), nil)
 }
@@ -93,8 +94,8 @@ func (a *databaseAPI) UpdateDatabaseDdl(_ context.Context, req *databasepb.Updat
 		return nil, err
 	}
 	for _, text := range req.GetStatements() {
-		if _, err := spansql.ParseDDLStmt(text); err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "Error parsing Spanner DDL statement: %s : %v", text, err)
+		if _, err := rows.ParseDDL(text); err != nil {
+			return nil, err // at once; what fails later fails the operation
 		}
 	}
 	failure := db.rows.ApplyDDL(req.GetStatements())

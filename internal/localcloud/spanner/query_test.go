@@ -147,7 +147,10 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		"division by zero":   {`SELECT 1 / 0`, codes.OutOfRange, "division"},
 		"overflow":           {`SELECT 9223372036854775807 + 1`, codes.OutOfRange, "overflow"},
 		"too deep":           {"SELECT " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000), codes.InvalidArgument, "nested"},
-		"too many NOTs":      {"SELECT " + strings.Repeat("NOT ", 5000) + "TRUE", codes.InvalidArgument, "nested"},
+		"too many NOTs":      {"SELECT " + strings.Repeat("NOT ", 200_000) + "TRUE", codes.InvalidArgument, "nested"},
+		"too many terms":     {"SELECT " + strings.Repeat("1+", 400_000) + "1", codes.InvalidArgument, "nested"},
+		"too many CASEs":     {"SELECT " + strings.Repeat("CASE ", 150_000), codes.InvalidArgument, "nested"},
+		"too long":           {"SELECT " + strings.Repeat("1, ", 400_000) + "1", codes.InvalidArgument, "length"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (c *compiler) arith(op spansql.ArithOp) (*expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides, kind, err := common("the operator in "+op.SQL(), left, right)
+	sides, kind, err := common("an operator", left, right)
 	if err != nil {
 		return nil, err
 	}

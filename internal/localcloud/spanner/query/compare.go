@@ -48,7 +48,7 @@ func (c *compiler) comparison(op spansql.ComparisonOp) (*expr, error) {
 	if !ok {
 		return nil, unimplemented("the operator in " + op.SQL())
 	}
-	sides, _, err := common("the comparison "+op.SQL(), left, right)
+	sides, _, err := common("a comparison", left, right)
 	if err != nil {
 		return nil, err
 	}
@@ -136,14 +136,14 @@ func likePattern(pattern string) (*regexp.Regexp, error) {
 
 // logical follows three-valued logic: NULL is "unknown".
 func (c *compiler) logical(op spansql.LogicalOp) (*expr, error) {
-	right, err := c.condition(op.SQL(), op.RHS)
+	right, err := c.condition("Logical operator", op.RHS)
 	if err != nil {
 		return nil, err
 	}
 	if op.Op == spansql.Not {
 		return right.mapped(rows.Bool, func(value any) (any, error) { return value == false, nil }), nil
 	}
-	left, err := c.condition(op.SQL(), op.LHS)
+	left, err := c.condition("Logical operator", op.LHS)
 	if err != nil {
 		return nil, err
 	}

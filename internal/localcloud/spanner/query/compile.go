@@ -11,19 +11,13 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
-const (
-	// maxStatement is the service's limit for the text of a statement, in characters.
-	maxStatement = 1_000_000
-	// maxNesting bounds what the recursive parser has to follow; a deeper statement would overflow its stack,
-	// and no recover could save the process.
-	maxNesting = 100
-	// maxPrefixes bounds NOT and unary signs for the same reason.
-	maxPrefixes = 2000
-)
+// maxDepth bounds the operators that the compiler has to follow: deeper ones would overflow its stack, and no
+// recover could save the process from that.
+const maxDepth = 10_000
 
 // Compile parses and checks a SELECT statement. Parameters are named without the @.
 func Compile(source Source, sql string, params map[string]Param) (*Query, error) {
-	if err := guardParser(sql); err != nil {
+	if err := rows.CheckStatement(sql); err != nil {
 		return nil, err
 	}
 	parsed, err := spansql.ParseQuery(sql)
@@ -34,26 +28,7 @@ func Compile(source Source, sql string, params map[string]Param) (*Query, error)
 	return c.query(parsed)
 }
 
-func guardParser(sql string) error {
-	if len(sql) > maxStatement {
-		return invalid("Query string length of %d exceeds maximum allowed length of %d.", len(sql), maxStatement)
-	}
-	depth, prefixes := 0, strings.Count(strings.ToUpper(sql), "NOT")+strings.Count(strings.ToUpper(sql), "CASE")
-	for _, r := range sql {
-		switch r {
-		case '(', '[', '<':
-			depth++
-		case ')', ']', '>':
-			depth = max(0, depth-1)
-		case '-', '+', '~':
-			prefixes++
-		}
-		if depth > maxNesting || prefixes > maxPrefixes {
-			return invalid("Query is too deeply nested.")
-		}
-	}
-	return nil
-}
+func errTooDeep() error { return invalid("Query is too deeply nested.") }
 
 // beyondParser are clauses that the parser has no grammar for and reports as a syntax error.
 var beyondParser = regexp.MustCompile(`(?i)\b(HAVING|WITH|UNION|INTERSECT|EXCEPT|OVER|WINDOW|QUALIFY|PIVOT|UNPIVOT|INSERT|UPDATE|DELETE|CALL|GRAPH|JOIN|INFORMATION_SCHEMA|SPANNER_SYS)\b`)
@@ -77,6 +52,8 @@ type compiler struct {
 
 	list    []spansql.Expr // the SELECT list, with * spelled out
 	aliases []spansql.ID   // of the list; empty where there is none
+
+	depth int // of the expression that is being compiled
 
 	// grouping is set while expressions are compiled that see groups and not rows.
 	grouping *grouping
@@ -188,7 +165,7 @@ func (c *compiler) where(q *Query, where spansql.BoolExpr) error {
 	if where == nil {
 		return nil
 	}
-	condition, err := c.condition("WHERE", where)
+	condition, err := c.condition("WHERE clause", where)
 	if err != nil {
 		return err
 	}
@@ -206,7 +183,7 @@ func (c *compiler) condition(clause string, e spansql.Expr) (*expr, error) {
 		return nil, err
 	}
 	if compiled, err = compiled.to(rows.Bool); err != nil {
-		return nil, invalid("%s clause should return type BOOL.", clause)
+		return nil, invalid("%s expects type BOOL.", clause)
 	}
 	return compiled, nil
 }

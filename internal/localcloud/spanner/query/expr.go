@@ -43,6 +43,10 @@ func (x *expr) typeName() string {
 
 // expr compiles an expression.
 func (c *compiler) expr(e spansql.Expr) (*expr, error) {
+	if c.depth++; c.depth > maxDepth {
+		return nil, errTooDeep()
+	}
+	defer func() { c.depth-- }()
 	if c.grouping != nil {
 		if x := c.grouping.key(e); x != nil {
 			return x, nil

@@ -83,7 +83,7 @@ func (c *compiler) caseExpr(e spansql.Case) (*expr, error) {
 		if e.Expr != nil {
 			test = spansql.ComparisonOp{Op: spansql.Eq, LHS: e.Expr, RHS: when.Cond}
 		}
-		condition, err := c.condition("WHEN", test)
+		condition, err := c.condition("WHEN clause", test)
 		if err != nil {
 			return nil, err
 		}

@@ -23,9 +23,9 @@ type index struct {
 func (db *DB) ApplyDDL(statements []string) error {
 	parsed := make([]spansql.DDLStmt, 0, len(statements))
 	for _, text := range statements {
-		statement, err := spansql.ParseDDLStmt(text)
+		statement, err := ParseDDL(text)
 		if err != nil {
-			return status.Errorf(codes.InvalidArgument, "Error parsing Spanner DDL statement: %s : %v", text, err)
+			return err
 		}
 		parsed = append(parsed, statement)
 	}
