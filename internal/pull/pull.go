@@ -58,7 +58,7 @@ type Subscription struct {
 // closes it.
 func Open(ctx context.Context, project string, names config.PubSub, cfg config.Pull, opts ...option.ClientOption) (*Subscription, error) {
 	t := newTap()
-	opts = append(opts[:len(opts):len(opts)], option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(t.intercept)))
+	opts = append(slices.Clip(opts), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(t.intercept)))
 	client, err := pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{EnableOpenTelemetryTracing: true}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)

@@ -241,10 +241,14 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 		names config.PubSub
 		want  string
 	}{
-		{config.PubSub{Subscription: "nope", DeadLetterTopic: "items-dead"},
-			"pubsub.subscription: projects/demo/subscriptions/nope does not exist; create it with `publisher setup`"},
-		{config.PubSub{Subscription: "items-workers", DeadLetterTopic: "nope"},
-			"pubsub.dead_letter_topic: projects/demo/topics/nope does not exist; create it with `publisher setup`"},
+		{
+			config.PubSub{Subscription: "nope", DeadLetterTopic: "items-dead"},
+			"pubsub.subscription: projects/demo/subscriptions/nope does not exist; create it with `publisher setup`",
+		},
+		{
+			config.PubSub{Subscription: "items-workers", DeadLetterTopic: "nope"},
+			"pubsub.dead_letter_topic: projects/demo/topics/nope does not exist; create it with `publisher setup`",
+		},
 	} {
 		err := open(t, b.cloud, tt.names).Check(t.Context())
 		if err == nil || err.Error() != tt.want {

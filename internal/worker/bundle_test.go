@@ -33,11 +33,11 @@ type bundle struct {
 }
 
 // inBubble runs test with a bundle that is not started yet.
-func inBubble(t *testing.T, test func(t *testing.T, b *bundle)) {
+func inBubble(t *testing.T, test func(b *bundle)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := &workertest.Store{T: t}
-		test(t, &bundle{
+		test(&bundle{
 			t:      t,
 			store:  store,
 			source: &workertest.Source{T: t, Store: store},

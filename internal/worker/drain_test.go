@@ -12,7 +12,7 @@ import (
 )
 
 func TestIdleDrainTakesNoTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.start()
 		b.waitFor("readiness", b.worker.Ready)
 		if took := b.stop(); took != 0 {
@@ -27,7 +27,7 @@ func TestIdleDrainTakesNoTime(t *testing.T) {
 // Of 64 held, the 4 inside the model finish; the 60 others are given back in
 // the same instant.
 func TestDrainKeepsWhatWillFinishAndGivesBackTheRest(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = sleepy(2 * time.Second)
 		b.source.Add(items(68)...)
 		b.start()
@@ -47,7 +47,7 @@ func TestDrainKeepsWhatWillFinishAndGivesBackTheRest(t *testing.T) {
 }
 
 func TestDrainGivesBackABatchThatWillNotFinish(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = sleepy(20 * time.Second)
 		b.source.Add(items(8)...)
 		b.start()
@@ -94,7 +94,7 @@ func TestDrainIsOverAtTheHardStop(t *testing.T) {
 		}, 8 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				released := make(chan struct{})
 				tt.setUp(b, released)
 				b.source.Add(items(4)...)
@@ -122,7 +122,7 @@ func TestDrainIsOverAtTheHardStop(t *testing.T) {
 
 // Results that are on their way to the store get there.
 func TestDrainWaitsForCommits(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
 			time.Sleep(3 * time.Second)
 			return workertest.Fault{}
@@ -139,8 +139,8 @@ func TestDrainWaitsForCommits(t *testing.T) {
 
 // A failed batch is not tried again while draining.
 func TestDrainEndsRetries(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
-		b.runner.RunFunc = func(ctx context.Context, _ []worker.Input) ([]worker.Output, error) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
 			time.Sleep(time.Second)
 			return nil, worker.Failf(worker.ClassBatchError, "no")
 		}
@@ -166,7 +166,7 @@ func TestStopDuringLoad(t *testing.T) {
 		{"load cannot be interrupted", func(_ context.Context, released chan struct{}) error { <-released; return nil }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				released := make(chan struct{})
 				b.runner.LoadFunc = func(ctx context.Context) (worker.Info, error) {
 					return worker.Info{}, tt.load(ctx, released)
@@ -191,7 +191,7 @@ func TestStopDuringLoad(t *testing.T) {
 
 func TestLoadThatFails(t *testing.T) {
 	broken := errors.New("no such file")
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.LoadFunc = func(context.Context) (worker.Info, error) { return worker.Info{}, broken }
 		b.start()
 		<-b.ended
@@ -199,7 +199,7 @@ func TestLoadThatFails(t *testing.T) {
 			t.Errorf("Run: got %v, ready %t", b.err, b.worker.Ready())
 		}
 	})
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.LoadFunc = func(ctx context.Context) (worker.Info, error) { <-ctx.Done(); return worker.Info{}, ctx.Err() }
 		start := time.Now()
 		b.start()

@@ -68,8 +68,7 @@ func Failf(class Class, format string, args ...any) error {
 // ClassOf returns the class of err, or fallback when err has none. A time-out
 // without a class is transient: it says nothing about the items.
 func ClassOf(err error, fallback Class) Class {
-	var c *classed
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*classed](err); ok {
 		return c.class
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -80,8 +79,7 @@ func ClassOf(err error, fallback Class) Class {
 
 // Reason returns err's text without the class in front, for people and rows.
 func Reason(err error) string {
-	var c *classed
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*classed](err); ok {
 		return c.err.Error()
 	}
 	return err.Error()

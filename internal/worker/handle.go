@@ -27,8 +27,10 @@ func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
 	if err != nil {
 		w.fail(t, ClassInvalidInput, err.Error())
 	} else {
-		// When the pipeline has stopped, the drain has settled t already.
-		send(w.work, w.toLookup, t)
+		select {
+		case w.toLookup <- t:
+		case <-t.done: // given back by the drain
+		}
 	}
 	w.await(t, t, d.LeaseEnd)
 	return t.settlement

@@ -17,7 +17,7 @@ import (
 )
 
 func TestEveryItemIsStoredThenAcked(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		its := items(100)
 		b.source.Add(its...)
 		b.start()
@@ -47,7 +47,7 @@ func TestLookUpDecidesWhatRuns(t *testing.T) {
 		{"failed by this model", worker.Result{Status: worker.StatusFailed, ModelVersion: "fake-1"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				it := jsonItem("r", "a")
 				tt.row.Key = it.Key
 				b.store.Put(tt.row)
@@ -65,7 +65,7 @@ func TestLookUpDecidesWhatRuns(t *testing.T) {
 }
 
 func TestTwinsShareOneRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		it := jsonItem("r", "a")
 		b.source.Add(it, it, it)
 		b.start()
@@ -78,7 +78,7 @@ func TestTwinsShareOneRun(t *testing.T) {
 }
 
 func TestTwinOfANackedItemIsNacked(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		it := jsonItem("r", "a")
 		b.source.Add(it, it)
 		b.runner.RunFunc = sleepy(time.Hour)
@@ -91,7 +91,7 @@ func TestTwinOfANackedItemIsNacked(t *testing.T) {
 
 // The fake runner fails the test when one ID is twice in a batch.
 func TestOneIDOfTwoRunsIsNeverInOneBatch(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		for i := range 8 {
 			b.source.Add(jsonItem("r1", fmt.Sprint(i)), jsonItem("r2", fmt.Sprint(i)))
 		}
@@ -102,7 +102,7 @@ func TestOneIDOfTwoRunsIsNeverInOneBatch(t *testing.T) {
 }
 
 func TestBatchesAreFullUnderABacklog(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.source.Add(items(40)...)
 		b.runner.RunFunc = sleepy(20 * time.Millisecond)
 		b.start()
@@ -116,7 +116,7 @@ func TestBatchesAreFullUnderABacklog(t *testing.T) {
 }
 
 func TestLoneItemWaitsForMaxWaitExactly(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.start()
 		synctest.Wait()
 		start := time.Now()
@@ -134,7 +134,7 @@ func TestLoneItemWaitsForMaxWaitExactly(t *testing.T) {
 }
 
 func TestBatchBytesLimitABatch(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.cfg.BatchBytes = 10
 		b.runner.PrepareFunc = func(_ context.Context, it item.Item) (worker.Input, error) {
 			size := map[string]int64{"a0": 4, "a1": 6, "a2": 1, "a3": 99}[it.ItemID]
@@ -159,7 +159,7 @@ func TestBatchBytesLimitABatch(t *testing.T) {
 // While there is a backlog the model runs without a pause, although look-up
 // and commit take longer than a batch.
 func TestModelNeverWaitsForTheStore(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		const batchTime, batches = 20 * time.Millisecond, 50
 		b.store.OnLookup = func(context.Context, int) error { time.Sleep(8 * time.Millisecond); return nil }
 		b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
@@ -182,7 +182,7 @@ func TestModelNeverWaitsForTheStore(t *testing.T) {
 }
 
 func TestInferConcurrency(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.cfg.InferConcurrency, b.runner.Concurrency = 3, 3
 		b.runner.RunFunc = sleepy(time.Second)
 		b.source.Add(items(24)...)
@@ -197,7 +197,7 @@ func TestInferConcurrency(t *testing.T) {
 }
 
 func TestMessageThatCannotBeDecodedIsRecordedThenAcked(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		attrs := jsonItem("r", "a").Attributes()
 		attrs[item.AttrURI] = "gs://b/o"
 		b.source.AddRaw([]byte("data and uri"), attrs)
@@ -219,7 +219,7 @@ func TestMessageThatCannotBeDecodedIsRecordedThenAcked(t *testing.T) {
 }
 
 func TestForeignMessageIsBuriedThenAcked(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		refusals := 2
 		b.source.OnBury = func() error {
 			if refusals--; refusals >= 0 {
@@ -240,7 +240,7 @@ func TestForeignMessageIsBuriedThenAcked(t *testing.T) {
 }
 
 func TestLostLeaseIsAbandonedExactlyThen(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.source.Lease = 3 * time.Second
 		b.runner.RunFunc = sleepy(6 * time.Second)
 		b.source.Add(jsonItem("r", "a"))
@@ -256,7 +256,7 @@ func TestLostLeaseIsAbandonedExactlyThen(t *testing.T) {
 }
 
 func TestIntakeThatBreaksIsStartedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.source.Add(jsonItem("r", "a"))
 		b.start()
 		b.waitFor("settlement", func() bool { return len(b.source.Settlements()) == 1 })
@@ -270,7 +270,7 @@ func TestIntakeThatBreaksIsStartedAgain(t *testing.T) {
 }
 
 func TestIntakeThatStaysBrokenEndsTheWorker(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		broken := errors.New("subscription is gone")
 		b.source.OnReceive = func(int) error { return broken }
 		b.start()

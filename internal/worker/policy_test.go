@@ -92,7 +92,7 @@ func TestOneBadItemCostsOnlyItself(t *testing.T) {
 		}), worker.ClassItemError, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				b.runner.RunFunc = tt.run
 				b.source.Add(items(8)...)
 				b.start()
@@ -120,7 +120,7 @@ func TestOneBadItemCostsOnlyItself(t *testing.T) {
 }
 
 func TestPanicOfPrepareFailsTheItem(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.PrepareFunc = func(_ context.Context, it item.Item) (worker.Input, error) {
 			if it.ItemID == "a2" {
 				panic("decoder")
@@ -136,7 +136,7 @@ func TestPanicOfPrepareFailsTheItem(t *testing.T) {
 }
 
 func TestOutOfMemoryLowersTheCeilingForGood(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.cfg.BatchSize = 16
 		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
 			if len(batch) > 5 {
@@ -163,7 +163,7 @@ func TestOutOfMemoryLowersTheCeilingForGood(t *testing.T) {
 }
 
 func TestModelLimitsTheBatch(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.Info.MaxBatch = 3 // the fake fails the test on a larger batch
 		b.source.Add(items(20)...)
 		b.start()
@@ -183,7 +183,7 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 		{"too slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				b.cfg.InferTimeout = time.Second
 				b.source.Redeliver = true
 				runs := 0
@@ -208,7 +208,7 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 }
 
 func TestBrokenDeviceStopsTheWorker(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
 			return nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
 		}
@@ -227,7 +227,7 @@ func TestBrokenDeviceStopsTheWorker(t *testing.T) {
 }
 
 func TestRowThatTheStoreRefusesIsRecordedAsFailed(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bundle) {
+	inBubble(t, func(b *bundle) {
 		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a2" && r.Status == worker.StatusOK }
 		b.source.Add(items(4)...)
 		b.start()
@@ -244,7 +244,7 @@ func TestEveryCommitFailsOnce(t *testing.T) {
 	const commits = 6
 	for _, kept := range []bool{false, true} {
 		for n := range commits {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				b.cfg.CommitConcurrency = 1
 				b.runner.RunFunc = sleepy(time.Second)
 				b.store.OnCommit = func(_ context.Context, call int, _ []worker.Result) workertest.Fault {
@@ -296,7 +296,7 @@ func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *bundle) {
+			inBubble(t, func(b *bundle) {
 				down := true
 				tt.breakIt(b, &down)
 				b.source.Add(items(4)...)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,7 +66,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	go func() {
 		<-local.Exited()
-		in.Close()
+		_ = in.Close() // never fails
 	}()
 
 	type ready struct {
@@ -176,7 +177,7 @@ func (c *Cluster) withConfig(args []string) []string {
 	if c.opts.Config == "" {
 		return args
 	}
-	return append(args[:len(args):len(args)], "--config", c.opts.Config)
+	return append(slices.Clip(args), "--config", c.opts.Config)
 }
 
 // Status is what `publisher status -o json` prints.

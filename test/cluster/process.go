@@ -38,7 +38,7 @@ func start(name, logPath string, cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log of %s: %w", name, err)
 	}
-	defer log.Close()
+	defer log.Close() //nolint:errcheck // the process writes through its own copy
 	if cmd.Stdout == nil {
 		cmd.Stdout = log
 	}
@@ -55,9 +55,8 @@ func start(name, logPath string, cmd *exec.Cmd) (*Process, error) {
 // reap waits for the end of the process.
 func (p *Process) reap() {
 	err := p.cmd.Wait()
-	var exit *exec.ExitError
 	code := 0
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
 	}
 	p.mu.Lock()

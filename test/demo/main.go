@@ -16,8 +16,9 @@ import (
 
 func main() {
 	stop, release := signals.Notify(context.Background())
-	defer release()
-	os.Exit(run(stop.Context, os.Args[1:], os.Stdout, os.Stderr))
+	code := run(stop.Context, os.Args[1:], os.Stdout, os.Stderr)
+	release()
+	os.Exit(code)
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -68,7 +68,7 @@ func readLabels(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read labels: %w; `make demo` prepares them", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("read labels %s: %w", path, err)

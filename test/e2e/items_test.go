@@ -31,7 +31,7 @@ func TestBadItemsCostOnlyThemselves(t *testing.T) {
 `))
 	publisher(t, c, "publish", "--run", "r", data)
 	startWorker(t, c)
-	if s := waitStatus(t, c, "r", complete); s.OK != 3 || s.Failed != 2 {
+	if s := waitStatus(t, c, complete); s.OK != 3 || s.Failed != 2 {
 		t.Errorf("status: %+v, want 3 ok and 2 failed", s)
 	}
 	rows := export(t, c, "r")
@@ -89,7 +89,7 @@ func TestCorruptImageAmongGoodOnes(t *testing.T) {
 	c := startCluster(t, cluster.Options{Config: "configs/local.yaml", Env: []string{library}})
 	publisher(t, c, "publish", "--run", "r", dir)
 	w := startWorker(t, c)
-	waitStatus(t, c, "r", complete)
+	waitStatus(t, c, complete)
 	rows := export(t, c, "r")
 	for _, id := range []string{"a.png", "sub/b.png", "c.png"} {
 		if r := rows[id]; r.Status != "OK" || !bytes.Contains(r.Output, []byte(`"label"`)) {
@@ -120,7 +120,7 @@ func TestForeignMessageGoesToTheDeadLetterTopic(t *testing.T) {
 	}
 	publisher(t, c, "publish", "--run", "r", numbers(t, 3))
 	startWorker(t, c)
-	waitStatus(t, c, "r", complete)
+	waitStatus(t, c, complete)
 
 	dead := deadSubscription(t, client)
 	response, err := client.SubscriptionAdminClient.Pull(ctx(t), &pubsubpb.PullRequest{Subscription: dead, MaxMessages: 10})

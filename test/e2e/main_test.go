@@ -21,32 +21,34 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
-	code, err := buildAndRun(m)
+	dir, err := os.MkdirTemp("", "spotbatch-e2e-")
+	if err == nil {
+		bin = dir
+		err = build(dir)
+	}
+	code := 1
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
+	} else {
+		code = m.Run()
 	}
-	os.Exit(code)
+	_ = os.RemoveAll(dir)
+	os.Exit(code) //nolint:forbidigo // TestMain is this program's main
 }
 
-func buildAndRun(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "spotbatch-e2e-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	bin = dir
+// build makes the programs under test.
+func build(dir string) error {
 	args := []string{"build", "-o", dir}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
 	args = append(args, "./cmd/worker", "./cmd/publisher", "./cmd/localcloud", "./test/runner")
-	build := exec.Command("go", args...)
-	build.Dir = root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build the programs: %w\n%s", err, out)
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	return nil
 }
 
 // root is the top of the repository.
@@ -147,9 +149,10 @@ func waitLine(t *testing.T, p *cluster.Process, message string) map[string]any {
 	return line
 }
 
-func waitStatus(t *testing.T, c *cluster.Cluster, run string, want func(cluster.Status) bool) cluster.Status {
+// waitStatus waits for a state of the run r.
+func waitStatus(t *testing.T, c *cluster.Cluster, want func(cluster.Status) bool) cluster.Status {
 	t.Helper()
-	s, err := c.WaitStatus(ctx(t), run, want)
+	s, err := c.WaitStatus(ctx(t), "r", want)
 	if err != nil {
 		t.Fatal(err)
 	}

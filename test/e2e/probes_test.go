@@ -64,7 +64,7 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 		}
 	}
 	publisher(t, c, "publish", "--run", "r", numbers(t, 10))
-	waitStatus(t, c, "r", complete)
+	waitStatus(t, c, complete)
 	if got := metric(t, addr, "spotbatch_items_total", `outcome="ok"`); got != 10 {
 		t.Errorf("ok items: got %v, want 10", got)
 	}

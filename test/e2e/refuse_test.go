@@ -19,17 +19,29 @@ func TestWorkerRefuses(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"unknown key", []string{"SPOTBATCH_PULL_MAX_OUTSTANDNG=5"}, 2,
-			[]string{"SPOTBATCH_PULL_MAX_OUTSTANDNG", "did you mean SPOTBATCH_PULL_MAX_OUTSTANDING?"}},
+		{
+			"unknown key",
+			[]string{"SPOTBATCH_PULL_MAX_OUTSTANDNG=5"},
+			2,
+			[]string{"SPOTBATCH_PULL_MAX_OUTSTANDNG", "did you mean SPOTBATCH_PULL_MAX_OUTSTANDING?"},
+		},
 		{"duration without a unit", []string{"SPOTBATCH_BATCH_MAX_WAIT=50"}, 2, []string{"batch.max_wait", `"50"`, "unit"}},
 		{"drain that does not fit", []string{"SPOTBATCH_DRAIN_TIMEOUT=20s"}, 2, []string{"drain.timeout: 20s", "grace_period (15s)"}},
 		{"no model kind", []string{"SPOTBATCH_MODEL_KIND=magic"}, 2, []string{"model.kind", "magic", "onnx, command"}},
 		{"missing program", []string{`SPOTBATCH_MODEL_COMMAND=["no-such-program"]`}, 1, []string{"no-such-program"}},
 		{"missing model file", []string{"SPOTBATCH_MODEL_KIND=onnx", "SPOTBATCH_MODEL_PATH=" + missing}, 1, []string{missing}},
-		{"missing subscription", []string{"SPOTBATCH_PUBSUB_SUBSCRIPTION=nope"}, 1,
-			[]string{"projects/demo/subscriptions/nope does not exist", "publisher setup"}},
-		{"missing database", []string{"SPOTBATCH_SPANNER_DATABASE=projects/demo/instances/spotbatch/databases/nope"}, 1,
-			[]string{"databases/nope", "publisher setup"}},
+		{
+			"missing subscription",
+			[]string{"SPOTBATCH_PUBSUB_SUBSCRIPTION=nope"},
+			1,
+			[]string{"projects/demo/subscriptions/nope does not exist", "publisher setup"},
+		},
+		{
+			"missing database",
+			[]string{"SPOTBATCH_SPANNER_DATABASE=projects/demo/instances/spotbatch/databases/nope"},
+			1,
+			[]string{"databases/nope", "publisher setup"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := tt.env

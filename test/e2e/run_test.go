@@ -12,8 +12,6 @@ import (
 	"github.com/spotbatch/spotbatch/test/cluster"
 )
 
-func halfDone(s cluster.Status) bool { return s.OK >= s.Published/2 }
-
 // 200 items, 2 workers, one of which is killed in the middle: the other one
 // finishes, and every row is right.
 func TestKilledWorkerLosesNothing(t *testing.T) {
@@ -25,12 +23,12 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 	publisher(t, c, "publish", "--run", "r", data)
 	victim := startWorker(t, c, env...)
 	startWorker(t, c, env...)
-	waitStatus(t, c, "r", func(s cluster.Status) bool { return s.OK >= 20 })
+	waitStatus(t, c, func(s cluster.Status) bool { return s.OK >= 20 })
 	waitLine(t, victim, "model ready")
 	if exit := stop(t, victim, syscall.SIGKILL); exit.Code != -1 {
 		t.Errorf("the killed worker exited %d by itself", exit.Code)
 	}
-	if s := waitStatus(t, c, "r", complete); s.OK != 200 || s.Failed != 0 || s.Outstanding != 0 || s.Published != 200 {
+	if s := waitStatus(t, c, complete); s.OK != 200 || s.Failed != 0 || s.Outstanding != 0 || s.Published != 200 {
 		t.Errorf("status: %+v, want 200 published and ok", s)
 	}
 	publisher(t, c, "verify", "--run", "r", data)
@@ -47,13 +45,13 @@ func TestDrainedWorkerGivesBackAtOnce(t *testing.T) {
 	publisher(t, c, "publish", "--run", "r", data)
 	victim := startWorker(t, c, env...)
 	startWorker(t, c, env...)
-	waitStatus(t, c, "r", func(s cluster.Status) bool { return s.OK >= 20 })
+	waitStatus(t, c, func(s cluster.Status) bool { return s.OK >= 20 })
 	waitLine(t, victim, "model ready")
 	if exit := stop(t, victim, syscall.SIGTERM); exit.Code != 0 || exit.Took > 10*time.Second {
 		t.Errorf("drain: exit %d after %s, want 0 within 10s\n%s", exit.Code, exit.Took, victim.Log())
 	}
 	begin := time.Now()
-	waitStatus(t, c, "r", complete)
+	waitStatus(t, c, complete)
 	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("what the drained worker held came back after %s", took)
 	}
@@ -69,7 +67,7 @@ func TestDuplicatesRunNoModel(t *testing.T) {
 	publisher(t, c, "publish", "--run", "r", numbers(t, 20))
 	w := startWorker(t, c, "SPOTBATCH_LOG_LEVEL=debug")
 	metrics := waitLine(t, w, "serving metrics")["addr"]
-	waitStatus(t, c, "r", complete)
+	waitStatus(t, c, complete)
 	runs := len(w.Lines("batch enters the model"))
 
 	topic := pubsubClient(t, c).Publisher("items")
