@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,6 +147,27 @@ func TestTakenPortNamesServiceAndAddress(t *testing.T) {
 	listenErr, ok := errors.AsType[*localcloud.ListenError](err)
 	if !ok || listenErr.Service != localcloud.Spanner || listenErr.Addr != taken.Addr().String() || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("error = %v, want a ListenError for spanner at %s", err, taken.Addr())
+	}
+}
+
+// A call that hangs in a black hole does not hold up the end, and its caller learns of it.
+func TestCloseDoesNotWaitForHangingCalls(t *testing.T) {
+	server := localcloudtest.Start(t)
+	client := openSpanner(t, server)
+	server.Faults().Add(fault.Rule{Method: "Commit", BlackHole: true, Count: 1})
+	failed := make(chan error, 1)
+	go func() { failed <- putRun(t, client) }()
+	for len(server.Faults().Rules()) > 0 { // until the call has fallen in
+		runtime.Gosched()
+	}
+	start := time.Now()
+	server.Close()
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	client.Close() // ends the client's own attempts to connect again
+	if err := <-failed; err == nil {
+		t.Error("the commit into the black hole succeeded")
 	}
 }
 

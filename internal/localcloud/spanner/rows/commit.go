@@ -13,8 +13,9 @@ import (
 // short pause is enough to let the contenders fall out of step.
 const abortRetryDelay = 2 * time.Millisecond
 
-// retiredPerCommit bounds how many old versions a commit clears away; more than one, so that they do not pile up.
-const retiredPerCommit = 16
+// retiredPerChange bounds how many old versions a commit clears away for each row that it changes; more than one,
+// so that they do not pile up.
+const retiredPerChange = 4
 
 // ReadSpan is a part of a table that a read-write transaction has read.
 type ReadSpan struct {
@@ -63,7 +64,7 @@ func (db *DB) Commit(c Commit) (Committed, error) {
 		}
 	}
 	db.publish(&changes)
-	db.retire()
+	db.retire(retiredPerChange * len(changes.list))
 	return Committed{At: time.UnixMicro(at).UTC(), Mutations: count}, nil
 }
 
@@ -137,10 +138,10 @@ func (db *DB) publish(changes *changeSet) {
 	}
 }
 
-// retire forgets versions that have become unreadable. db.mu is held.
-func (db *DB) retire() {
+// retire forgets up to n versions that have become unreadable. db.mu is held.
+func (db *DB) retire(n int) {
 	readable := time.Now().Add(-versionRetention).UnixMicro()
-	for range retiredPerCommit {
+	for range n {
 		if len(db.retired) == 0 || db.retired[0].by.at >= readable {
 			return
 		}
