@@ -6,9 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -215,26 +213,4 @@ func TestKilledWorkerLeavesNoRunner(t *testing.T) {
 	}
 	_ = w.Wait()
 	gone(t, runner)
-}
-
-// The kernel takes the end of a thread for the death of the parent when that
-// thread started the child.
-func TestEndOfThreadsDoesNotKillChildren(t *testing.T) {
-	r := serving(t)
-	pid := run(t, r, `{"do":"pid"}`)
-	for range 5 {
-		var wg sync.WaitGroup
-		gate := make(chan struct{})
-		for range 30 { // at once, so that all threads there are get one
-			wg.Go(func() {
-				runtime.LockOSThread() // never unlocked: the thread ends with this function
-				<-gate
-			})
-		}
-		close(gate)
-		wg.Wait()
-	}
-	if got := run(t, r, `{"do":"pid"}`); got[0] != pid[0] {
-		t.Errorf("process ID = %s; it was %s", got[0], pid[0])
-	}
 }
