@@ -50,7 +50,7 @@ type Runner struct {
 	closeErr error // written inside closing
 
 	mu       sync.Mutex
-	loaded   bool    // Load was called
+	loaded   bool    // Load has succeeded
 	stopErrs []error // children that did not end
 }
 
@@ -64,7 +64,7 @@ func New(cfg config.Model, concurrency int, log *slog.Logger) *Runner {
 
 // Load implements worker.Runner: it starts the children and waits until each
 // has said that it is ready, for at most model.start_timeout. When ctx ends
-// first the children are killed at once.
+// first the children are killed at once. A Load that failed may be tried again.
 func (r *Runner) Load(ctx context.Context) (worker.Info, error) {
 	if err := r.beginLoad(); err != nil {
 		return worker.Info{}, err
@@ -97,6 +97,9 @@ func (r *Runner) Load(ctx context.Context) (worker.Info, error) {
 		return worker.Info{}, fmt.Errorf("load runner: %w", err)
 	}
 	r.pool.version = info.ModelVersion
+	r.mu.Lock()
+	r.loaded = true
+	r.mu.Unlock()
 	for _, c := range started {
 		r.pool.put(c)
 		r.children.Go(func() { r.supervise(c) })
@@ -115,7 +118,6 @@ func (r *Runner) beginLoad() error {
 	case len(r.cfg.Command) == 0:
 		return fmt.Errorf("load runner: %w: model.command is empty", ErrUnusable)
 	}
-	r.loaded = true
 	r.starts.open()
 	r.children.Add(1)
 	return nil

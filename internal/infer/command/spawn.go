@@ -34,8 +34,11 @@ func newSpawner() *spawner {
 	return &spawner{requests: make(chan spawnRequest), stop: make(chan struct{})}
 }
 
-// open starts the thread. It is called at most once.
+// open starts the thread, unless it is there.
 func (s *spawner) open() {
+	if s.done != nil {
+		return
+	}
 	s.done = make(chan struct{})
 	go s.run()
 }

@@ -111,6 +111,28 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+func TestLoadAgainAfterAFailure(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	cfg := childConfig("serve")
+	cfg.Command[0] = program
+	r, _ := newRunner(t, cfg, 1)
+	if _, err := r.Load(t.Context()); !errors.Is(err, command.ErrUnusable) {
+		t.Fatalf("Load = %v; want ErrUnusable", err)
+	}
+	if err := os.Symlink(os.Args[0], program); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Load(t.Context()); err != nil {
+		t.Fatalf("second Load: %v", err)
+	}
+	if got := run(t, r, `1`); got[0] != "0 1" {
+		t.Errorf("outputs = %q", got)
+	}
+	if _, err := r.Load(t.Context()); err == nil {
+		t.Error("Load of a loaded runner succeeded")
+	}
+}
+
 func TestLoadIsInterruptedAtOnce(t *testing.T) {
 	for name, interrupt := range map[string]func(context.CancelFunc, *command.Runner){
 		"by its context": func(cancel context.CancelFunc, _ *command.Runner) { cancel() },
