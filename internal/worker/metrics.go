@@ -117,8 +117,14 @@ func attributes[K ~string](key string, values ...K) map[K]metric.MeasurementOpti
 	return options
 }
 
+// restarter is a runner that restarts what it runs.
+type restarter interface {
+	// Restarts counts the restarts so far. It is safe for concurrent use.
+	Restarts() int64
+}
+
 // newMetrics makes the instruments, with every counter at 0.
-func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) {
 	b := builder{meter: provider.Meter(scope)}
 	m := &metrics{
 		items: intCounter(&b, "spotbatch.items", "Items whose stay ended, by outcome", "outcome",
@@ -160,6 +166,16 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m.ackLate, e = b.meter.Int64Counter("spotbatch.ack.late", metric.WithDescription("Deliveries whose lease ended before they were settled"))
 	keep(e)
 	m.ceiling, e = b.meter.Int64Gauge("spotbatch.batch.ceiling", metric.WithDescription("Largest batch that is tried, after running out of memory"))
+	keep(e)
+	_, e = b.meter.Int64ObservableCounter("spotbatch.runner.restarts", metric.WithDescription("Restarts of the runner's process"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if r, ok := runner.(restarter); ok {
+				o.Observe(r.Restarts())
+			} else {
+				o.Observe(0)
+			}
+			return nil
+		}))
 	keep(e)
 	keep(b.err)
 	if err != nil {

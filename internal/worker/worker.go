@@ -55,7 +55,7 @@ type Worker struct {
 // New makes a worker. It does nothing until Run.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	deps = deps.withDefaults()
-	m, err := newMetrics(deps.Meter)
+	m, err := newMetrics(deps.Meter, deps.Runner)
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 		`spotbatch_device_idle_seconds_total{cause="committing"} 0`,
 		`spotbatch_held{stage="waiting"} 0`,
 		`spotbatch_ack_late_total 0`,
+		`spotbatch_runner_restarts_total 0`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is missing from:\n%s", want, page)
