@@ -93,7 +93,7 @@ type Infer struct {
 	// it. Default 5.
 	MaxItemCrashes int `mapstructure:"max_item_crashes"`
 	// SuspectAfter is the delivery attempt from which an item's starts are
-	// recorded. Default 3.
+	// recorded. Default 3. Nothing acts on it yet.
 	SuspectAfter int `mapstructure:"suspect_after"`
 }
 
