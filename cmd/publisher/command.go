@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/item"
@@ -55,6 +58,9 @@ func run(stop signals.Stop, args, environ []string, stdout, stderr io.Writer) in
 	if err == nil {
 		return exitDone
 	}
+	if cause := context.Cause(stop.Context); cause != nil && !errors.Is(err, errIncomplete) && interrupted(err, cause) {
+		err = markedError{fmt.Errorf("stopped: %w; give the same command again", cause), errIncomplete}
+	}
 	// Each problem stands on a line of its own.
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintln(stderr, "publisher: "+line)
@@ -66,6 +72,11 @@ func run(stop signals.Stop, args, environ []string, stdout, stderr io.Writer) in
 		return exitIncomplete
 	}
 	return exitFailed
+}
+
+// interrupted tells whether err is what a call says when it is stopped.
+func interrupted(err, cause error) bool {
+	return errors.Is(err, cause) || errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 }
 
 // app is what all commands share.
@@ -86,6 +97,12 @@ func (a *app) root() *cobra.Command {
 			"  publisher status --config configs/local.yaml --run first --watch",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("unknown command %q; `%s --help` lists the commands", args[0], cmd.CommandPath()))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(fmt.Errorf("say what to do, such as `publisher publish`; `%s --help` lists the commands", cmd.CommandPath()))
 		},

@@ -142,7 +142,12 @@ func (p *pass) do(ctx context.Context, data Dataset) error {
 	if err == nil {
 		err = sendErr
 	}
-	if done := p.itemsDone.Load(); err == nil && done != p.total {
+	done := p.itemsDone.Load()
+	switch {
+	case err != nil || done == p.total:
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	default:
 		err = fmt.Errorf("the dataset had %d items when it was checked and %d when it was published; somebody has changed it", p.total, done)
 	}
 	return p.finish(ctx, err)

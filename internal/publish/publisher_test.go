@@ -125,6 +125,17 @@ func TestRunStopsWhenAsked(t *testing.T) {
 			}
 		})
 	})
+	t.Run("after everything was sent", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			topic, runs := &memoryTopic{hang: 1}, newRuns()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(3))
+			if !errors.Is(err, cause) || runs.rows["r"].State != StatePublishing {
+				t.Fatalf("error %v, run %+v", err, runs.rows["r"])
+			}
+		})
+	})
 	t.Run("before anything was sent", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)

@@ -3,9 +3,15 @@ package publish
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"cloud.google.com/go/pubsub/v2"
+	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/item"
@@ -31,6 +37,7 @@ type Topic interface {
 type Client struct {
 	client  *pubsub.Client
 	project string
+	closed  atomic.Bool
 	// publishers have goroutines of their own, which Close ends.
 	publishers []*pubsub.Publisher
 }
@@ -39,19 +46,44 @@ type Client struct {
 // and needs no credentials. tracing puts trace context on messages; opts are
 // for tests.
 func Connect(ctx context.Context, project string, tracing bool, opts ...option.ClientOption) (*Client, error) {
-	client, err := pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{EnableOpenTelemetryTracing: tracing}, opts...)
+	c := &Client{project: project}
+	var err error
+	c.client, err = pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{
+		EnableOpenTelemetryTracing: tracing,
+		TopicAdminCallOptions: &apiv1.TopicAdminCallOptions{
+			Publish: []gax.CallOption{gax.WithRetry(func() gax.Retryer { return c.retryer() })},
+		},
+	}, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)
 	}
-	return &Client{client: client, project: project}, nil
+	return c, nil
+}
+
+// retryer repeats what the client's own would, with shorter waits, and nothing
+// after Close: the client would go on for a minute, since to it a closed
+// connection is one that may come back.
+func (c *Client) retryer() gax.Retryer {
+	return gax.OnErrorFunc(gax.Backoff{Initial: 100 * time.Millisecond, Max: 10 * time.Second, Multiplier: 2}, func(err error) bool {
+		if c.closed.Load() {
+			return false
+		}
+		switch status.Code(err) {
+		case codes.Aborted, codes.Canceled, codes.Internal, codes.ResourceExhausted,
+			codes.Unknown, codes.Unavailable, codes.DeadlineExceeded:
+			return true
+		}
+		return false
+	})
 }
 
 // Close ends the connection. Messages that are not confirmed by then may be
 // lost.
 func (c *Client) Close() error {
+	// In this order: to stop a publisher is to wait until it has sent
+	// everything, or has given up.
+	c.closed.Store(true)
 	err := c.client.Close()
-	// In this order: stopping first would go on sending for a minute when
-	// Pub/Sub does not answer.
 	for _, p := range c.publishers {
 		p.Stop()
 	}
