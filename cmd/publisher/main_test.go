@@ -126,23 +126,27 @@ func terminate(ts *testscript.TestScript, _ bool, _ []string) {
 
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	runs := openDatabase(ts).Runs()
-	deadline := time.Now().Add(30 * time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
 	for {
-		run, err := runs.Get(context.Background(), args[0])
+		run, err := runs.Get(ctx, args[0])
 		if err == nil && run.State == publish.State(args[1]) && run.UpdatedAt.Sub(run.CreatedAt) > time.Second {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
 			ts.Fatalf("run %s is %+v (%v), want it %s", args[0], run, err, args[1])
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 func object(ts *testscript.TestScript, _ bool, args []string) {
 	client, err := storage.NewClient(context.Background(), localcloudtest.StorageOptions(serverOf(ts))...)
 	ts.Check(err)
-	defer client.Close() //nolint:errcheck // a test's client
+	defer client.Close()
 	newBucket(ts, client, args[0])
 	w := client.Bucket(args[0]).Object(args[1]).NewWriter(context.Background())
 	_, err = w.Write([]byte(ts.ReadFile(args[2])))

@@ -77,7 +77,7 @@ func (a *app) publish(ctx context.Context, cfg config.Config, data *dataset.Data
 			show = progress.NewBar(a.stderr)
 		}
 		topic := client.Topic(cfg.PubSub.Topic, cfg.Publish)
-		p, err := publish.New(topic, cfg.Publish.MaxOutstanding, db.Runs(), show, tel.MeterProvider(), log)
+		p, err := publish.New(ctx, topic, cfg.Publish.MaxOutstanding, db.Runs(), show, tel.MeterProvider(), log)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,8 @@ func TestRows(t *testing.T) {
 			name: "numbers keep their text", file: "a.jsonl", content: "{\"id\":9007199254740993}\n{\"id\":-1.50e3}\n{\"id\":0}\n",
 			want: []got{
 				{"9007199254740993", row, `{"id":9007199254740993}`, "a.jsonl:1"},
-				{"-1.50e3", row, `{"id":-1.50e3}`, "a.jsonl:2"}, {"0", row, `{"id":0}`, "a.jsonl:3"},
+				{"-1.50e3", row, `{"id":-1.50e3}`, "a.jsonl:2"},
+				{"0", row, `{"id":0}`, "a.jsonl:3"},
 			},
 		},
 		{
@@ -213,7 +214,7 @@ func TestFilesOfADirectory(t *testing.T) {
 		{"rows.csv", "text/csv", "id\n1\n", "rows.csv"},
 	}
 	for _, root := range []string{"in", "in/", "alias"} {
-		items, err := read(t, filepath.Join(dir), Options{}, root)
+		items, err := read(t, dir, Options{}, root)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,8 +66,7 @@ func rowID(row []byte, field string) (string, error) {
 func notJSON(row []byte) error {
 	var anything any
 	err := json.Unmarshal(row, &anything)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, is := errors.AsType[*json.SyntaxError](err); is {
 		return fmt.Errorf("the row is not JSON at byte %d: %w; it begins with %q", syntax.Offset, err, preview(row))
 	}
 	return fmt.Errorf("the row is not JSON: it begins with %q", preview(row))

@@ -35,7 +35,7 @@ func openLocal(path string, opts Options) (source, error) {
 
 func localFile(path, id string, size int64) file {
 	return file{name: path, id: id, size: size, open: func(context.Context) (io.ReadCloser, error) {
-		f, err := os.Open(path) //nolint:gosec // The path is what the user asked to publish.
+		f, err := os.Open(path)
 		if err != nil {
 			return nil, withoutPath(err)
 		}
@@ -46,8 +46,7 @@ func localFile(path, id string, size int64) file {
 // withoutPath returns the cause alone, for callers that name the file
 // themselves.
 func withoutPath(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, is := errors.AsType[*fs.PathError](err); is {
 		return at.Err
 	}
 	return err

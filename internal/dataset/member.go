@@ -3,6 +3,7 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // member returns the value of the object's member with exactly this name, as
@@ -38,11 +39,9 @@ func member(object []byte, name string) ([]byte, error) {
 
 // sameName compares a quoted JSON string with a name.
 func sameName(quoted []byte, name string) bool {
-	for _, c := range quoted {
-		if c == '\\' {
-			var plain string
-			return json.Unmarshal(quoted, &plain) == nil && plain == name
-		}
+	if slices.Contains(quoted, '\\') {
+		var plain string
+		return json.Unmarshal(quoted, &plain) == nil && plain == name
 	}
 	return string(quoted[1:len(quoted)-1]) == name
 }

@@ -81,8 +81,11 @@ func jsonlWriter(w *bufio.Writer) func(Row) error {
 			return fmt.Errorf("output of item %q: %w", row.ItemID, err)
 		}
 		for _, f := range [][2]string{
-			{"error_class", row.ErrorClass}, {"error_message", row.ErrorMessage}, {"model_version", row.ModelVersion},
-			{"worker", row.Worker}, {"committed_at", timeText(row.CommittedAt)},
+			{"error_class", row.ErrorClass},
+			{"error_message", row.ErrorMessage},
+			{"model_version", row.ModelVersion},
+			{"worker", row.Worker},
+			{"committed_at", timeText(row.CommittedAt)},
 		} {
 			if err := field(f[0], f[1]); err != nil {
 				return err

@@ -191,7 +191,7 @@ func (p *noProgress) End() {
 
 func newPublisher(t *testing.T, topic Topic, window int, runs Runs) *Publisher {
 	t.Helper()
-	p, err := New(topic, window, runs, &noProgress{t: t}, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))
+	p, err := New(t.Context(), topic, window, runs, &noProgress{t: t}, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Publisher struct {
 
 // New returns a publisher. window is the number of messages that topic lets
 // be unconfirmed.
-func New(topic Topic, window int, runs Runs, progress Progress, meters metric.MeterProvider, log *slog.Logger) (*Publisher, error) {
+func New(ctx context.Context, topic Topic, window int, runs Runs, progress Progress, meters metric.MeterProvider, log *slog.Logger) (*Publisher, error) {
 	meter := meters.Meter("github.com/spotbatch/spotbatch/internal/publish")
 	items, err := meter.Int64Counter("spotbatch.published", metric.WithUnit("{item}"),
 		metric.WithDescription("Items that Pub/Sub has confirmed."))
@@ -51,8 +51,8 @@ func New(topic Topic, window int, runs Runs, progress Progress, meters metric.Me
 	if err != nil {
 		return nil, fmt.Errorf("create counter: %w", err)
 	}
-	items.Add(context.Background(), 0)
-	bytes.Add(context.Background(), 0)
+	items.Add(ctx, 0)
+	bytes.Add(ctx, 0)
 	return &Publisher{topic: topic, runs: runs, progress: progress, log: log, window: window, items: items, bytes: bytes}, nil
 }
 

@@ -60,30 +60,36 @@ func TestStatus(t *testing.T) {
 		want   string
 	}{
 		{
-			"nothing yet", Run{ID: "r", State: StatePublishing, CreatedAt: start}, Counts{},
+			"nothing yet",
+			Run{ID: "r", State: StatePublishing, CreatedAt: start},
+			Counts{},
 			`{"run_id":"r","state":"PUBLISHING","published":0,"ok":0,"failed":0,"outstanding":0,"complete":false,` +
 				`"started_at":"2026-01-02T03:04:05Z","last_result_at":null,"items_per_second":0,"eta_seconds":null}`,
 		},
 		{
-			"half", Run{ID: "r", State: StatePublished, Published: 100, CreatedAt: start},
+			"half",
+			Run{ID: "r", State: StatePublished, Published: 100, CreatedAt: start},
 			Counts{OK: 45, Failed: 5, FirstResultAt: at(10), LastResultAt: at(35)},
 			`{"run_id":"r","state":"PUBLISHED","published":100,"ok":45,"failed":5,"outstanding":50,"complete":false,` +
 				`"started_at":"2026-01-02T03:04:05Z","last_result_at":"2026-01-02T03:04:40Z","items_per_second":2,"eta_seconds":25}`,
 		},
 		{
-			"all", Run{ID: "r", State: StatePublished, Published: 50, CreatedAt: start},
+			"all",
+			Run{ID: "r", State: StatePublished, Published: 50, CreatedAt: start},
 			Counts{OK: 45, Failed: 5, FirstResultAt: at(10), LastResultAt: at(35)},
 			`{"run_id":"r","state":"PUBLISHED","published":50,"ok":45,"failed":5,"outstanding":0,"complete":true,` +
 				`"started_at":"2026-01-02T03:04:05Z","last_result_at":"2026-01-02T03:04:40Z","items_per_second":2,"eta_seconds":0}`,
 		},
 		{
-			"results ahead of the row", Run{ID: "r", State: StatePublishing, Published: 3, CreatedAt: start},
+			"results ahead of the row",
+			Run{ID: "r", State: StatePublishing, Published: 3, CreatedAt: start},
 			Counts{OK: 9, FirstResultAt: at(1), LastResultAt: at(1)},
 			`{"run_id":"r","state":"PUBLISHING","published":9,"ok":9,"failed":0,"outstanding":0,"complete":false,` +
 				`"started_at":"2026-01-02T03:04:05Z","last_result_at":"2026-01-02T03:04:06Z","items_per_second":0,"eta_seconds":null}`,
 		},
 		{
-			"everything of an unfinished publish", Run{ID: "r", State: StatePublishing, Published: 9, CreatedAt: start},
+			"everything of an unfinished publish",
+			Run{ID: "r", State: StatePublishing, Published: 9, CreatedAt: start},
 			Counts{OK: 9, FirstResultAt: at(0), LastResultAt: at(3)},
 			`{"run_id":"r","state":"PUBLISHING","published":9,"ok":9,"failed":0,"outstanding":0,"complete":false,` +
 				`"started_at":"2026-01-02T03:04:05Z","last_result_at":"2026-01-02T03:04:08Z","items_per_second":3,"eta_seconds":0}`,

@@ -156,6 +156,7 @@ func TestSetupNamesTheMissingPermission(t *testing.T) {
 // publisher publishes to a server of its own with a run table of its own.
 type publisher struct {
 	server *localcloud.Server
+	client *publish.Client
 	db     *sink.Database
 	reader *sdkmetric.ManualReader
 	meters *sdkmetric.MeterProvider
@@ -164,7 +165,8 @@ type publisher struct {
 func newPublisher(t *testing.T) *publisher {
 	t.Helper()
 	server := localcloudtest.Start(t)
-	if _, err := steps(t, connect(t, server)); err != nil {
+	client := connect(t, server)
+	if _, err := steps(t, client); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sink.Open(t.Context(), localcloudtest.Database(t, server), slog.New(slog.DiscardHandler), localcloudtest.SpannerOptions(server)...)
@@ -173,7 +175,7 @@ func newPublisher(t *testing.T) *publisher {
 	}
 	t.Cleanup(db.Close)
 	reader := sdkmetric.NewManualReader()
-	return &publisher{server: server, db: db, reader: reader, meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
+	return &publisher{server: server, client: client, db: db, reader: reader, meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
 }
 
 // run publishes rows of the given number as the run r.
@@ -183,10 +185,9 @@ func (p *publisher) run(ctx context.Context, t *testing.T, file string) error {
 	if err != nil {
 		return err
 	}
-	client := connect(t, p.server)
 	cfg := config.Publish{MaxOutstanding: 100, MaxOutstandingBytes: 10 << 20}
 	log := slog.New(slog.DiscardHandler)
-	pub, err := publish.New(client.Topic("items", cfg), cfg.MaxOutstanding, p.db.Runs(), progress.NewLog(log), p.meters, log)
+	pub, err := publish.New(ctx, p.client.Topic("items", cfg), cfg.MaxOutstanding, p.db.Runs(), progress.NewLog(log), p.meters, log)
 	if err != nil {
 		t.Fatal(err)
 	}
