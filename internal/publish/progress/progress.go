@@ -23,8 +23,9 @@ const logInterval = 10 * time.Second
 
 // Bar draws on a terminal. Its methods are not safe for concurrent use.
 type Bar struct {
-	out io.Writer
-	bar *progressbar.ProgressBar
+	out   io.Writer
+	bar   *progressbar.ProgressBar
+	total int64
 }
 
 // NewBar returns a bar that draws on out, which must be a terminal.
@@ -32,6 +33,7 @@ func NewBar(out io.Writer) *Bar { return &Bar{out: out} }
 
 // Begin implements publish.Progress.
 func (b *Bar) Begin(what string, total int64) {
+	b.total = total
 	b.bar = progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(b.out),
 		progressbar.OptionSetDescription(what),
@@ -40,6 +42,8 @@ func (b *Bar) Begin(what string, total int64) {
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
+		// Without it a goroutine turns the spinner, and never stops.
+		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionFullWidth(),
 	)
 }
@@ -50,7 +54,12 @@ func (b *Bar) Show(items, _ int64) { _ = b.bar.Set64(items) }
 
 // End implements publish.Progress.
 func (b *Bar) End() {
-	_ = b.bar.Exit()
+	if b.total < 0 {
+		_ = b.bar.Finish()
+	} else {
+		// Finish would say that all is done, also after an error.
+		_ = b.bar.Exit()
+	}
 	_, _ = fmt.Fprintln(b.out)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,17 +58,21 @@ func TestLogWritesALineEveryTenSeconds(t *testing.T) {
 }
 
 func TestBarDraws(t *testing.T) {
-	var out bytes.Buffer
-	b := NewBar(&out)
-	b.Begin("checking", -1)
-	b.Show(3, 0)
-	b.End()
-	b.Begin("publishing", 4)
-	b.Show(4, 100)
-	b.End()
-	for _, want := range []string{"checking", "publishing", "4/4"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("bar drew %q, want %q in it", out.String(), want)
+	// A bubble fails when something still runs after its end.
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		b := NewBar(&out)
+		b.Begin("checking", -1)
+		b.Show(3, 0)
+		b.End()
+		b.Begin("publishing", 4)
+		time.Sleep(time.Second)
+		b.Show(4, 100)
+		b.End()
+		for _, want := range []string{"checking", "(3/-", "publishing", "(4/4"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("bar drew %q, want %q in it", out.String(), want)
+			}
 		}
-	}
+	})
 }
