@@ -98,7 +98,7 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 	if err != nil {
 		return nil, nil, err
 	}
-	sub, err := pull.Open(ctx, p.cfg.Project, p.cfg.PubSub, p.cfg.Pull)
+	sub, err := pull.Open(ctx, p.cfg.Project, p.cfg.PubSub, p.cfg.Pull, p.log, tel.TracerProvider())
 	if err != nil {
 		db.Close()
 		return nil, nil, err

@@ -1,25 +1,30 @@
 // Package pull is the adapter between a Pub/Sub subscription and the worker's
-// deliveries.
+// deliveries. It speaks to the service through the client library's generated
+// API, and keeps the leases itself, since they are what spotbatch promises:
 //
-// Acks and nacks are sent by the official client, from inside its handler, and
-// only there. Its own timed shutdown is not used: with it, acks and nacks that
-// come after the stop are never sent although Receive returns nil. Instead the
-// core settles every delivery by its own deadline, and Receive returns when
-// the client has sent all of it.
+//	stream.go   one streaming pull, opened again whenever it ends, closed first
+//	            of all at the stop
+//	lease.go    extends what is held, and says when a lease is lost
+//	outbox.go   sends acks and nacks, at once and together, until they arrived
+//	receive.go  puts the three together around the worker's handler
+//
+// docs/adr/0001-settlement.md says why the library's own Receive is not used.
 package pull
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -44,70 +49,37 @@ const (
 // Subscription is one subscription and the dead-letter topic beside it. Make
 // it with Open; it is safe for concurrent use, but only one Receive may run.
 type Subscription struct {
-	client  *pubsub.Client
-	tap     *tap
-	sub     *pubsub.Subscriber
-	dead    *pubsub.Publisher
-	path    string
-	deadTop string
-	lease   time.Duration
+	client *pubsub.Client
+	dead   *pubsub.Publisher
+	log    *slog.Logger
+	tracer trace.Tracer
+	cfg    config.Pull
+
+	path     string
+	deadPath string
 }
 
 // Open connects to the subscription. The connection is made when it is first
 // used. With PUBSUB_EMULATOR_HOST set no credentials are needed. The caller
 // closes it.
-func Open(ctx context.Context, project string, names config.PubSub, cfg config.Pull, opts ...option.ClientOption) (*Subscription, error) {
-	t := newTap()
-	opts = append(slices.Clip(opts), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(t.intercept)))
-	client, err := pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{EnableOpenTelemetryTracing: true}, opts...)
+func Open(ctx context.Context, project string, names config.PubSub, cfg config.Pull,
+	log *slog.Logger, tracers trace.TracerProvider, opts ...option.ClientOption,
+) (*Subscription, error) {
+	client, err := pubsub.NewClient(ctx, project, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)
 	}
-	sub := client.Subscriber(names.Subscription)
-	sub.ReceiveSettings = pubsub.ReceiveSettings{
-		MaxOutstandingMessages: cfg.MaxOutstanding,
-		MaxOutstandingBytes:    int(cfg.MaxOutstandingBytes),
-		MaxExtension:           cfg.MaxLease,
-		// Both ends are pinned: left alone, the client derives the lease from
-		// how fast earlier messages were acked.
-		MinDurationPerAckExtension: cfg.Lease,
-		MaxDurationPerAckExtension: cfg.Lease,
-		// The service applies the limits to each stream: one stream keeps
-		// what is held at what was asked for.
-		NumGoroutines: 1,
-	}
 	dead := client.Publisher(names.DeadLetterTopic)
 	dead.PublishSettings.CountThreshold = 1
-	s := &Subscription{
-		tap:     t,
-		client:  client,
-		sub:     sub,
-		dead:    dead,
-		path:    fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
-		deadTop: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),
-		lease:   cfg.MaxLease,
-	}
-	t.nack = s.nackRaw
-	return s, nil
-}
-
-// nackTimeout bounds the nack of deliveries that no handler saw. When it fails
-// they come back at the end of their lease.
-const nackTimeout = time.Second
-
-// ackIDsPerCall keeps a request below the limit of 512 KiB that Pub/Sub sets.
-const ackIDsPerCall = 1000
-
-// nackRaw gives deliveries back that the client does not know of.
-func (s *Subscription) nackRaw(ackIDs []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), nackTimeout)
-	defer cancel()
-	for chunk := range slices.Chunk(ackIDs, ackIDsPerCall) {
-		// A failure costs time, not messages: see nackTimeout.
-		_ = s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
-			Subscription: s.path, AckIds: chunk, AckDeadlineSeconds: 0,
-		})
-	}
+	return &Subscription{
+		client:   client,
+		dead:     dead,
+		log:      log,
+		tracer:   tracers.Tracer("github.com/spotbatch/spotbatch/internal/pull"),
+		cfg:      cfg,
+		path:     fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
+		deadPath: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),
+	}, nil
 }
 
 // Check asks whether the subscription and the dead-letter topic exist.
@@ -117,8 +89,8 @@ func (s *Subscription) Check(ctx context.Context) error {
 	if err := missing(err, "pubsub.subscription", s.path); err != nil {
 		return err
 	}
-	_, err = s.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: s.deadTop})
-	return missing(err, "pubsub.dead_letter_topic", s.deadTop)
+	_, err = s.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: s.deadPath})
+	return missing(err, "pubsub.dead_letter_topic", s.deadPath)
 }
 
 func missing(err error, key, path string) error {
@@ -130,42 +102,6 @@ func missing(err error, key, path string) error {
 	default:
 		return fmt.Errorf("look for %s: %w", path, err)
 	}
-}
-
-// Receive implements worker.Source.
-func (s *Subscription) Receive(ctx context.Context, handle func(context.Context, *worker.Delivery) worker.Settlement) error {
-	shut, emptied := s.tap.open()
-	defer shut()
-	defer context.AfterFunc(ctx, shut)()
-	err := s.sub.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
-		d := &worker.Delivery{
-			MessageID:  m.ID,
-			Data:       m.Data,
-			Attributes: m.Attributes,
-			LeaseEnd:   time.Now().Add(s.lease),
-		}
-		if m.DeliveryAttempt != nil {
-			d.Attempt = *m.DeliveryAttempt
-		}
-		settlement := handle(context.WithoutCancel(ctx), d)
-		if ctx.Err() != nil {
-			// What is given back must not come back to this stream.
-			shut()
-			emptied()
-		}
-		switch settlement {
-		case worker.Ack:
-			m.Ack()
-		case worker.Nack:
-			m.Nack()
-		case worker.Abandon:
-			// The message may be somebody else's by now.
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("receive from %s: %w", s.path, err)
-	}
-	return nil
 }
 
 // Bury implements worker.DeadLetters: it publishes the message as it came,
@@ -180,7 +116,7 @@ func (s *Subscription) Bury(ctx context.Context, d *worker.Delivery, reason stri
 		}
 	}
 	if _, err := s.dead.Publish(ctx, &pubsub.Message{Data: d.Data, Attributes: attrs}).Get(ctx); err != nil {
-		return fmt.Errorf("publish to %s: %w", s.deadTop, err)
+		return fmt.Errorf("publish to %s: %w", s.deadPath, err)
 	}
 	return nil
 }
@@ -191,7 +127,7 @@ func cut(reason string) string {
 		return reason
 	}
 	end := maxReasonBytes
-	for end > 0 && reason[end]&0xC0 == 0x80 {
+	for end > 0 && !utf8.RuneStart(reason[end]) {
 		end--
 	}
 	return reason[:end]
@@ -204,4 +140,37 @@ func (s *Subscription) Close() error {
 		return fmt.Errorf("close Pub/Sub client: %w", err)
 	}
 	return nil
+}
+
+// retryable reports whether a call that failed may succeed when it is made
+// again. Unknown and Internal are what broken connections often look like.
+func retryable(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Unknown, codes.Internal, codes.DeadlineExceeded,
+		codes.ResourceExhausted, codes.Aborted, codes.Canceled:
+		return true
+	default:
+		return false
+	}
+}
+
+const (
+	pauseFirst = 100 * time.Millisecond
+	pauseMost  = 10 * time.Second
+)
+
+// pause waits between tries, longer each time. The zero value is ready.
+type pause struct{ next time.Duration }
+
+// wait returns false when ctx is done first.
+func (p *pause) wait(ctx context.Context) bool {
+	p.next = min(max(2*p.next, pauseFirst), pauseMost)
+	timer := time.NewTimer(p.next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

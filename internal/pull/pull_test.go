@@ -3,29 +3,32 @@ package pull_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/localcloud"
+	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
 	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
 	"github.com/spotbatch/spotbatch/internal/pull"
 	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// Both are the client's: the first lives as long as the process, the
-		// second until its next tick, up to 30 s after Receive returned.
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		goleak.IgnoreTopFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
 const (
@@ -72,7 +75,7 @@ func setup(t *testing.T) *bench {
 func open(t *testing.T, cloud *localcloud.Server, names config.PubSub) *pull.Subscription {
 	t.Helper()
 	cfg := config.Pull{MaxOutstanding: 20, MaxOutstandingBytes: 1 << 20, Lease: 10 * time.Second, MaxLease: time.Minute}
-	sub, err := pull.Open(t.Context(), "demo", names, cfg, localcloudtest.PubSubOptions(cloud)...)
+	sub, err := pull.Open(t.Context(), "demo", names, cfg, slog.New(slog.DiscardHandler), noop.NewTracerProvider(), localcloudtest.PubSubOptions(cloud)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,5 +257,72 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("Check: got %v, want %s", err, tt.want)
 		}
+	}
+}
+
+// A stream that the service ends is opened again, and what is held meanwhile
+// is settled as if nothing had happened.
+func TestStreamThatEndsIsOpenedAgain(t *testing.T) {
+	b := setup(t)
+	b.publish(5)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var seen atomic.Int32
+	err := b.sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+		switch seen.Add(1) {
+		case 5:
+			b.cloud.Faults().Add(fault.Rule{Method: "StreamingPull", Close: true, Count: 1})
+			b.publish(5)
+		case 10:
+			stop()
+		}
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCounts(0, 0, 10)
+}
+
+// An intake that no new stream would cure ends, with what is held settled.
+func TestSubscriptionThatIsDeletedEndsTheIntake(t *testing.T) {
+	b := setup(t)
+	b.publish(1)
+	err := b.sub.Receive(t.Context(), func(ctx context.Context, _ *worker.Delivery) worker.Settlement {
+		request := &pubsubpb.DeleteSubscriptionRequest{Subscription: subPath}
+		if err := b.client.SubscriptionAdminClient.DeleteSubscription(ctx, request); err != nil {
+			t.Error(err)
+		}
+		return worker.Ack
+	})
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), subPath) {
+		t.Errorf("Receive: got %v, want NotFound with the subscription's name", err)
+	}
+}
+
+// The trace of a message is the one of its publisher.
+func TestDeliveryIsInThePublishersTrace(t *testing.T) {
+	b := setup(t)
+	p := b.client.Publisher("items")
+	defer p.Stop()
+	m := &pubsub.Message{Data: []byte("x"), Attributes: map[string]string{
+		"googclient_traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
+	}}
+	if _, err := p.Publish(t.Context(), m).Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var got trace.SpanContext
+	err := b.sub.Receive(ctx, func(ctx context.Context, _ *worker.Delivery) worker.Settlement {
+		got = trace.SpanContextFromContext(ctx)
+		stop()
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "0123456789abcdef0123456789abcdef"; got.TraceID().String() != want {
+		t.Errorf("trace: got %s, want %s", got.TraceID(), want)
 	}
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -21,7 +20,7 @@ func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
 		w.metrics.notAcked(nackDrain, 0)
 		return Nack
 	case twin != nil:
-		return w.share(t, twin, d.LeaseEnd)
+		return w.share(t, twin, d.Lost)
 	}
 
 	if err != nil {
@@ -32,14 +31,14 @@ func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
 		case <-t.done: // given back by the drain
 		}
 	}
-	w.await(t, t, d.LeaseEnd)
+	w.await(t, t, d.Lost)
 	return t.settlement
 }
 
 // share waits for the outcome of the delivery that came first: two deliveries
 // of one item share one run of the model.
-func (w *Worker) share(t, twin *task, leaseEnd time.Time) Settlement {
-	if !w.await(t, twin, leaseEnd) {
+func (w *Worker) share(t, twin *task, lost <-chan struct{}) Settlement {
+	if !w.await(t, twin, lost) {
 		return Abandon
 	}
 	if twin.settlement != Ack {
@@ -52,17 +51,11 @@ func (w *Worker) share(t, twin *task, leaseEnd time.Time) Settlement {
 
 // await waits until other is settled, or until t's lease is lost: then t is
 // abandoned, if it is still undecided, and await returns false.
-func (w *Worker) await(t, other *task, leaseEnd time.Time) bool {
-	if leaseEnd.IsZero() {
-		<-other.done
-		return true
-	}
-	lease := time.NewTimer(time.Until(leaseEnd))
-	defer lease.Stop()
+func (w *Worker) await(t, other *task, lost <-chan struct{}) bool {
 	select {
 	case <-other.done:
 		return true
-	case <-lease.C:
+	case <-lost:
 	}
 	if t == other {
 		return !w.settle(t, Abandon, nackLeaseLost)

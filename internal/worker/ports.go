@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"time"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -15,8 +14,8 @@ type Delivery struct {
 	// Attempt counts the deliveries of the message, this one included, as far
 	// as the service knows; 0 when it does not say.
 	Attempt int
-	// LeaseEnd is when the lease is lost for good; zero means never.
-	LeaseEnd time.Time
+	// Lost is closed when the lease is known to be lost; nil means never.
+	Lost <-chan struct{}
 }
 
 // Settlement is what becomes of a delivery. There is exactly one for each.
@@ -32,6 +31,20 @@ const (
 	// may already be somebody else's.
 	Abandon
 )
+
+// String names the settlement as logs and traces do.
+func (s Settlement) String() string {
+	switch s {
+	case Ack:
+		return "ack"
+	case Nack:
+		return "nack"
+	case Abandon:
+		return "abandon"
+	default:
+		return "unknown"
+	}
+}
 
 // Source hands out deliveries.
 type Source interface {

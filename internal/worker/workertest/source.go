@@ -98,7 +98,9 @@ func (s *Source) take() (*worker.Delivery, <-chan struct{}) {
 	s.queue = s.queue[1:]
 	s.held++
 	if s.Lease > 0 {
-		d.LeaseEnd = time.Now().Add(s.Lease)
+		lost := make(chan struct{})
+		d.Lost = lost
+		time.AfterFunc(s.Lease, func() { close(lost) })
 	}
 	return &d, nil
 }

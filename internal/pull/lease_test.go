@@ -1,0 +1,167 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// keeper is a leases under test with what it asked for.
+type keeper struct {
+	*leases
+	calls []extension
+	fail  func(now time.Duration) error
+}
+
+type extension struct {
+	at  time.Duration
+	ids []string
+}
+
+// inBubble runs test with leases of 30 s, 100 s at most, that are being kept.
+func inBubble(t *testing.T, test func(t *testing.T, k *keeper, begin time.Time)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		k := &keeper{fail: func(time.Duration) error { return nil }}
+		k.leases = newLeases(30*time.Second, 100*time.Second, func(_ context.Context, ids []string, deadline time.Duration) error {
+			if deadline != 30*time.Second {
+				t.Errorf("asked for %s, want the lease's length", deadline)
+			}
+			ids = slices.Clone(ids)
+			slices.Sort(ids)
+			k.calls = append(k.calls, extension{time.Since(begin), ids})
+			return k.fail(time.Since(begin))
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.run(ctx) }()
+		test(t, k, begin)
+		cancel()
+		<-done
+	})
+}
+
+func isLost(l *lease) bool {
+	select {
+	case <-l.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// at lets the bubble's clock run to begin+d.
+func at(begin time.Time, d time.Duration) {
+	time.Sleep(time.Until(begin.Add(d)))
+	synctest.Wait()
+}
+
+func TestLeaseIsExtendedUntilItHasLastedLongEnough(t *testing.T) {
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		l := k.add("a")
+		at(begin, 99*time.Second)
+		if isLost(l) {
+			t.Fatal("lost while every extension was granted")
+		}
+		for i, call := range k.calls {
+			want := time.Duration(i+1) * (10*time.Second + leaseTick)
+			if call.at != want {
+				t.Errorf("extension %d at %s, want %s", i, call.at, want)
+			}
+		}
+		at(begin, 100*time.Second)
+		if !isLost(l) || k.drop(l) {
+			t.Error("still ours after the longest time that a lease may be held")
+		}
+	})
+}
+
+func TestLeaseSurvivesTwoFailedExtensions(t *testing.T) {
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		k.fail = func(now time.Duration) error {
+			if now < 29*time.Second {
+				return errors.New("unavailable")
+			}
+			return nil
+		}
+		l := k.add("a")
+		at(begin, 50*time.Second)
+		if isLost(l) || !k.drop(l) {
+			t.Error("lost although an extension was granted before the end")
+		}
+	})
+}
+
+func TestLeaseIsLostWhenNoExtensionIsGranted(t *testing.T) {
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		k.fail = func(time.Duration) error { return errors.New("unavailable") }
+		l := k.add("a")
+		at(begin, 30*time.Second)
+		if isLost(l) {
+			t.Error("lost before it ended")
+		}
+		at(begin, 30*time.Second+leaseTick)
+		if !isLost(l) || k.drop(l) {
+			t.Error("still ours after it ended")
+		}
+	})
+}
+
+// Between the end of a lease and the tick that notices it, nothing is sent.
+func TestEndedLeaseIsNotSettled(t *testing.T) {
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		k.fail = func(time.Duration) error { return errors.New("unavailable") }
+		l := k.add("a")
+		at(begin, 30*time.Second+leaseTick/2)
+		if k.drop(l) {
+			t.Error("a delivery whose lease has ended was ours")
+		}
+	})
+}
+
+func TestDroppedLeaseIsNotExtended(t *testing.T) {
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		a, b := k.add("a"), k.add("b")
+		at(begin, time.Second)
+		if !k.drop(a) {
+			t.Error("a fresh lease was not ours")
+		}
+		if k.drop(a) {
+			t.Error("a lease was ours twice")
+		}
+		at(begin, 40*time.Second)
+		for _, call := range k.calls {
+			if !slices.Equal(call.ids, []string{"b"}) {
+				t.Errorf("extended %v at %s, want b alone", call.ids, call.at)
+			}
+		}
+		if isLost(b) {
+			t.Error("b was lost")
+		}
+	})
+}
+
+// A service that does not answer must not keep losses from being noticed.
+func TestHangingExtensionDoesNotHideALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		l := newLeases(30*time.Second, time.Hour, func(ctx context.Context, _ []string, _ time.Duration) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); l.run(ctx) }()
+		a := l.add("a")
+		<-a.lost
+		if took := time.Since(begin); took > 41*time.Second {
+			t.Errorf("the loss was noticed after %s, want soon after 30s", took)
+		}
+		cancel()
+		<-done
+	})
+}
