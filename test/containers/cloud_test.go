@@ -36,17 +36,18 @@ func (s *site) startCloud(t *testing.T) {
 		s.env["PUBSUB_EMULATOR_HOST"] = "localcloud:" + pubsubPort
 		s.env["SPANNER_EMULATOR_HOST"] = "localcloud:" + spannerPort
 	case "official":
-		pubsub = s.runOfficial(t, officialPubSub, "pubsub",
+		pubsub = s.runFree(t, officialPubSub, "pubsub",
 			testcontainers.WithExposedPorts(pubsubPort+"/tcp"),
 			testcontainers.WithCmd("gcloud", "beta", "emulators", "pubsub", "start", "--project="+project, "--host-port=0.0.0.0:"+pubsubPort),
 			testcontainers.WithWaitStrategy(wait.ForLog("Server started")))
-		s.runOfficial(t, officialSpanner, "spanner",
+		s.runFree(t, officialSpanner, "spanner",
 			testcontainers.WithWaitStrategy(wait.ForLog("Cloud Spanner emulator running")))
 		s.env["PUBSUB_EMULATOR_HOST"] = "pubsub:" + pubsubPort
 		s.env["SPANNER_EMULATOR_HOST"] = "spanner:" + spannerPort
 	default:
 		t.Fatalf("SPOTBATCH_TEST_EMULATORS=%s: must be localcloud or official", emulators)
 	}
+	s.showLogs(t, "Pub/Sub", pubsub)
 	findHost(t, pubsub)
 }
 

@@ -2,6 +2,7 @@ package containers_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,7 +98,7 @@ func build(t *testing.T, engine *testcontainers.DockerProvider, r recipe) string
 		t.Fatalf("build image %s: %v\n%s", r.name, err, log.Bytes())
 	}
 	t.Cleanup(func() {
-		_, err := engine.Client().ImageRemove(cleanupContext(t), name, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+		_, err := engine.Client().ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{Force: true, PruneChildren: true})
 		if err != nil {
 			t.Errorf("remove image %s: %v", name, err)
 		}

@@ -76,32 +76,38 @@ func newSite(t *testing.T, engine *testcontainers.DockerProvider) *site {
 // strategy among the options is content.
 func (s *site) run(t *testing.T, image, name string, opts ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
 	t.Helper()
-	return s.runOfficial(t, image, name, append(opts, testcontainers.WithHostConfigModifier(func(host *container.HostConfig) {
+	return s.runFree(t, image, name, append(opts, testcontainers.WithHostConfigModifier(func(host *container.HostConfig) {
 		host.ReadonlyRootfs = true
 		host.CapDrop = []string{"ALL"}
 		host.SecurityOpt = []string{"no-new-privileges"}
 	}))...)
 }
 
-// runOfficial is run for images that need more.
-func (s *site) runOfficial(t *testing.T, image, name string, opts ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+// runFree is run for images that need to do more.
+func (s *site) runFree(t *testing.T, image, name string, opts ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
 	t.Helper()
 	ctr, err := testcontainers.Run(t.Context(), image, append(opts,
 		testcontainers.WithLogger(log.NewNoopLogger()),
 		network.WithNetworkName([]string{name}, s.network))...)
 	// Also what did not come up is to be removed.
 	testcontainers.CleanupContainer(t, ctr, testcontainers.StopTimeout(0))
-	if ctr != nil {
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("log of %s:\n%s", name, s.logs(t, ctr))
-			}
-		})
-	}
-	if err != nil {
+	if err != nil && ctr == nil {
 		t.Fatalf("start container %s: %v", name, err)
 	}
+	if err != nil {
+		t.Fatalf("start container %s: %v\n%s", name, err, s.logs(t, ctr))
+	}
 	return ctr
+}
+
+// showLogs shows the container's logs when the test has failed.
+func (s *site) showLogs(t *testing.T, name string, ctr *testcontainers.DockerContainer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, s.logs(t, ctr))
+		}
+	})
 }
 
 // logs returns what the container wrote to stderr, and to stdout before it.
@@ -114,7 +120,7 @@ func (s *site) logs(t *testing.T, ctr *testcontainers.DockerContainer) string {
 func (s *site) output(t *testing.T, ctr *testcontainers.DockerContainer) (stdout, stderr string) {
 	t.Helper()
 	// Logs are also wanted when the test's own context is over.
-	ctx := cleanupContext(t)
+	ctx := context.WithoutCancel(t.Context())
 	stream, err := s.engine.Client().ContainerLogs(ctx, ctr.GetContainerID(), client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
 		t.Fatalf("open the logs of a container: %v", err)
@@ -207,12 +213,4 @@ func (s *site) environment(more map[string]string) map[string]string {
 	env := maps.Clone(s.env)
 	maps.Copy(env, more)
 	return env
-}
-
-// cleanupContext is for what is done after the test's own context is over.
-func cleanupContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	time.AfterFunc(time.Minute, cancel)
-	return ctx
 }

@@ -51,6 +51,7 @@ func (s *site) start(t *testing.T, name, page string, flags ...string) *worker {
 		})),
 		testcontainers.WithExposedPorts(healthPort),
 		testcontainers.WithWaitStrategy(wait.ForHTTP(page).WithPort(healthPort).WithPollInterval(50*time.Millisecond)))
+	s.showLogs(t, "worker "+name, ctr)
 	return &worker{site: s, name: name, ctr: ctr}
 }
 
