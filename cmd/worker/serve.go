@@ -98,7 +98,8 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 	if err != nil {
 		return nil, nil, err
 	}
-	sub, err := pull.Open(ctx, p.cfg.Project, p.cfg.PubSub, p.cfg.Pull, p.log, tel.TracerProvider())
+	sub, err := pull.Open(ctx, p.cfg.Project, p.cfg.PubSub, p.cfg.Pull,
+		pull.Deps{Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider()})
 	if err != nil {
 		db.Close()
 		return nil, nil, err

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -88,7 +89,7 @@ func (l *leases) run(ctx context.Context) {
 // keep drops what is lost and extends what is due.
 func (l *leases) keep(ctx context.Context, now time.Time) {
 	due := l.due(now)
-	for _, ids := range chunks(due) {
+	for ids := range slices.Chunk(due, idsPerCall) {
 		// Bounded, so that a service that does not answer does not keep us from
 		// noticing what is lost meanwhile.
 		callCtx, cancel := context.WithTimeout(ctx, l.length/3)

@@ -3,10 +3,12 @@ package pull
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 )
@@ -27,13 +29,15 @@ type settlement struct {
 	ack   bool
 	// until is when the lease ends: after that, nothing may be sent for it.
 	until time.Time
+	// of is the span of the delivery.
+	of trace.SpanContext
 }
 
 // outbox sends acks and nacks. Calls that fail in passing are made again until
 // the lease is over; the message then comes back, and is found stored.
 type outbox struct {
-	// send makes one call for ack IDs: an ack, or a nack.
-	send func(ctx context.Context, ackIDs []string, ack bool) error
+	// send makes one call for settlements that are all acks, or all nacks.
+	send func(ctx context.Context, batch []settlement) error
 	// hold is asked before each call and returns when it may be made.
 	hold func()
 	log  *slog.Logger
@@ -45,7 +49,7 @@ type outbox struct {
 	wake chan struct{}
 }
 
-func newOutbox(log *slog.Logger, hold func(), send func(ctx context.Context, ackIDs []string, ack bool) error) *outbox {
+func newOutbox(log *slog.Logger, hold func(), send func(ctx context.Context, batch []settlement) error) *outbox {
 	return &outbox{send: send, hold: hold, log: log, wake: make(chan struct{}, 1)}
 }
 
@@ -127,47 +131,43 @@ func sleep(ctx context.Context, d time.Duration) {
 func (o *outbox) sendAll(ctx context.Context, all []settlement) (again []settlement) {
 	for _, ack := range []bool{false, true} {
 		now := time.Now()
-		byID := make(map[string]settlement)
-		var ids []string
+		var due []settlement
 		for _, s := range all {
 			if s.ack == ack && now.Before(s.until) {
-				byID[s.ackID] = s
-				ids = append(ids, s.ackID)
+				due = append(due, s)
 			}
 		}
-		for _, chunk := range chunks(ids) {
+		for chunk := range slices.Chunk(due, idsPerCall) {
 			callCtx, cancel := context.WithTimeout(ctx, callTimeout)
-			err := o.send(callCtx, chunk, ack)
+			err := o.send(callCtx, chunk)
 			cancel()
 			if err == nil {
 				continue
 			}
 			retry := toRetry(err, chunk)
 			o.log.WarnContext(ctx, "settlements not sent", "acks", ack, "count", len(chunk), "again", len(retry), "error", err)
-			for _, id := range retry {
-				again = append(again, byID[id])
-			}
+			again = append(again, retry...)
 		}
 	}
 	return again
 }
 
-// toRetry returns the ack IDs of a failed call that are worth another try.
+// toRetry returns what of a failed call is worth another try.
 // Exactly-once subscriptions answer for each ID, in the metadata of an
 // ErrorInfo; an ID that is not named there succeeded.
-func toRetry(err error, ackIDs []string) []string {
+func toRetry(err error, batch []settlement) []settlement {
 	for _, detail := range status.Convert(err).Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)
 		if !ok || len(info.GetMetadata()) == 0 {
 			continue
 		}
-		var retry []string
+		var retry []settlement
 		named := false
-		for _, id := range ackIDs {
-			reason, found := info.GetMetadata()[id]
+		for _, s := range batch {
+			reason, found := info.GetMetadata()[s.ackID]
 			named = named || found
 			if found && strings.HasPrefix(reason, "TRANSIENT_FAILURE_") {
-				retry = append(retry, id)
+				retry = append(retry, s)
 			}
 		}
 		if named {
@@ -175,20 +175,7 @@ func toRetry(err error, ackIDs []string) []string {
 		}
 	}
 	if retryable(err) {
-		return ackIDs
+		return batch
 	}
 	return nil
-}
-
-// chunks cuts ack IDs to what one call takes.
-func chunks(ids []string) [][]string {
-	var all [][]string
-	for len(ids) > idsPerCall {
-		all = append(all, ids[:idsPerCall])
-		ids = ids[idsPerCall:]
-	}
-	if len(ids) > 0 {
-		all = append(all, ids)
-	}
-	return all
 }

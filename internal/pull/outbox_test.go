@@ -29,10 +29,12 @@ func sendAllOf(t *testing.T, answer func(call) error, settlements ...settlement)
 	var calls []call
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		o := newOutbox(slog.New(slog.DiscardHandler), func() {}, func(_ context.Context, ids []string, ack bool) error {
-			ids = slices.Clone(ids)
-			slices.Sort(ids)
-			calls = append(calls, call{time.Since(begin), ack, ids})
+		o := newOutbox(slog.New(slog.DiscardHandler), func() {}, func(_ context.Context, batch []settlement) error {
+			c := call{At: time.Since(begin), Ack: batch[0].ack}
+			for _, s := range batch {
+				c.IDs = append(c.IDs, s.ackID)
+			}
+			calls = append(calls, c)
 			return answer(calls[len(calls)-1])
 		})
 		for i := range settlements {
@@ -99,10 +101,14 @@ func TestOutboxTriesAgainUntilTheLeaseIsOver(t *testing.T) {
 			}
 			return nil
 		}, after(30 * time.Second), []time.Duration{5 * time.Millisecond, 105 * time.Millisecond, 305 * time.Millisecond}},
-		{"unavailable for ever", func(call) error { return unavailable }, after(time.Second),
-			[]time.Duration{5 * time.Millisecond, 105 * time.Millisecond, 305 * time.Millisecond, 705 * time.Millisecond}},
-		{"refused", func(call) error { return status.Error(codes.InvalidArgument, "bad id") }, after(30 * time.Second),
-			[]time.Duration{5 * time.Millisecond}},
+		{
+			"unavailable for ever", func(call) error { return unavailable }, after(time.Second),
+			[]time.Duration{5 * time.Millisecond, 105 * time.Millisecond, 305 * time.Millisecond, 705 * time.Millisecond},
+		},
+		{
+			"refused", func(call) error { return status.Error(codes.InvalidArgument, "bad id") }, after(30 * time.Second),
+			[]time.Duration{5 * time.Millisecond},
+		},
 		{"lease over before the first call", granted, after(time.Millisecond), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
@@ -49,22 +50,34 @@ const (
 // Subscription is one subscription and the dead-letter topic beside it. Make
 // it with Open; it is safe for concurrent use, but only one Receive may run.
 type Subscription struct {
-	client *pubsub.Client
-	dead   *pubsub.Publisher
-	log    *slog.Logger
-	tracer trace.Tracer
-	cfg    config.Pull
+	client   *pubsub.Client
+	dead     *pubsub.Publisher
+	log      *slog.Logger
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	cfg      config.Pull
 
 	path     string
 	deadPath string
+}
+
+// Deps are where a Subscription reports to; all are required.
+type Deps struct {
+	Log    *slog.Logger
+	Meter  metric.MeterProvider
+	Tracer trace.TracerProvider
 }
 
 // Open connects to the subscription. The connection is made when it is first
 // used. With PUBSUB_EMULATOR_HOST set no credentials are needed. The caller
 // closes it.
 func Open(ctx context.Context, project string, names config.PubSub, cfg config.Pull,
-	log *slog.Logger, tracers trace.TracerProvider, opts ...option.ClientOption,
+	deps Deps, opts ...option.ClientOption,
 ) (*Subscription, error) {
+	duration, err := worker.StageDuration(deps.Meter)
+	if err != nil {
+		return nil, fmt.Errorf("create metrics: %w", err)
+	}
 	client, err := pubsub.NewClient(ctx, project, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Pub/Sub: %w", err)
@@ -74,8 +87,9 @@ func Open(ctx context.Context, project string, names config.PubSub, cfg config.P
 	return &Subscription{
 		client:   client,
 		dead:     dead,
-		log:      log,
-		tracer:   tracers.Tracer("github.com/spotbatch/spotbatch/internal/pull"),
+		log:      deps.Log,
+		tracer:   deps.Tracer.Tracer("github.com/spotbatch/spotbatch/internal/pull"),
+		duration: duration,
 		cfg:      cfg,
 		path:     fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
 		deadPath: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),

@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
@@ -74,8 +75,9 @@ func setup(t *testing.T) *bench {
 
 func open(t *testing.T, cloud *localcloud.Server, names config.PubSub) *pull.Subscription {
 	t.Helper()
+	deps := pull.Deps{Log: slog.New(slog.DiscardHandler), Meter: metricnoop.NewMeterProvider(), Tracer: noop.NewTracerProvider()}
 	cfg := config.Pull{MaxOutstanding: 20, MaxOutstandingBytes: 1 << 20, Lease: 10 * time.Second, MaxLease: time.Minute}
-	sub, err := pull.Open(t.Context(), "demo", names, cfg, slog.New(slog.DiscardHandler), noop.NewTracerProvider(), localcloudtest.PubSubOptions(cloud)...)
+	sub, err := pull.Open(t.Context(), "demo", names, cfg, deps, localcloudtest.PubSubOptions(cloud)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +89,13 @@ func open(t *testing.T, cloud *localcloud.Server, names config.PubSub) *pull.Sub
 	return sub
 }
 
-func (b *bench) publish(n int) {
+func (b *bench) publish(ctx context.Context, n int) {
 	b.t.Helper()
 	p := b.client.Publisher("items")
 	defer p.Stop()
 	for i := range n {
 		m := &pubsub.Message{Data: fmt.Append(nil, i), Attributes: map[string]string{"n": fmt.Sprint(i)}}
-		if _, err := p.Publish(b.t.Context(), m).Get(b.t.Context()); err != nil {
+		if _, err := p.Publish(ctx, m).Get(ctx); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -150,7 +152,7 @@ func TestStopSendsEverySettlement(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := setup(t)
-			b.publish(tt.published)
+			b.publish(t.Context(), tt.published)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			release := make(chan struct{})
@@ -179,7 +181,7 @@ func TestStopSendsEverySettlement(t *testing.T) {
 
 func TestNackedMessageComesBackWithTheNextAttempt(t *testing.T) {
 	b := setup(t)
-	b.publish(1)
+	b.publish(t.Context(), 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var attempts []int
@@ -264,15 +266,15 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 // is settled as if nothing had happened.
 func TestStreamThatEndsIsOpenedAgain(t *testing.T) {
 	b := setup(t)
-	b.publish(5)
+	b.publish(t.Context(), 5)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var seen atomic.Int32
-	err := b.sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+	err := b.sub.Receive(ctx, func(ctx context.Context, _ *worker.Delivery) worker.Settlement {
 		switch seen.Add(1) {
 		case 5:
 			b.cloud.Faults().Add(fault.Rule{Method: "StreamingPull", Close: true, Count: 1})
-			b.publish(5)
+			b.publish(ctx, 5)
 		case 10:
 			stop()
 		}
@@ -287,7 +289,7 @@ func TestStreamThatEndsIsOpenedAgain(t *testing.T) {
 // An intake that no new stream would cure ends, with what is held settled.
 func TestSubscriptionThatIsDeletedEndsTheIntake(t *testing.T) {
 	b := setup(t)
-	b.publish(1)
+	b.publish(t.Context(), 1)
 	err := b.sub.Receive(t.Context(), func(ctx context.Context, _ *worker.Delivery) worker.Settlement {
 		request := &pubsubpb.DeleteSubscriptionRequest{Subscription: subPath}
 		if err := b.client.SubscriptionAdminClient.DeleteSubscription(ctx, request); err != nil {

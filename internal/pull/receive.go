@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
@@ -80,7 +81,7 @@ func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessag
 	for i, m := range messages {
 		size := min(int64(len(m.GetMessage().GetData())), int64(r.sub.cfg.MaxOutstandingBytes))
 		if !r.acquire(ctx, size) {
-			r.settle(granted[i], worker.Nack)
+			r.settle(granted[i], worker.Nack, trace.SpanContext{})
 			continue
 		}
 		r.handlers.Go(func() {
@@ -118,15 +119,15 @@ func (r *receiver) deliver(ctx context.Context, m *pubsubpb.ReceivedMessage, l *
 		Lost:       l.lost,
 	})
 	span.SetAttributes(attribute.String("spotbatch.settlement", what.String()))
-	r.settle(l, what)
+	r.settle(l, what, span.SpanContext())
 }
 
 // settle sends what was decided, if the delivery is still ours.
-func (r *receiver) settle(l *lease, what worker.Settlement) {
+func (r *receiver) settle(l *lease, what worker.Settlement, of trace.SpanContext) {
 	if !r.leases.drop(l) || what == worker.Abandon {
 		return
 	}
-	r.out.put(settlement{ackID: l.ackID, ack: what == worker.Ack, until: l.ends})
+	r.out.put(settlement{ackID: l.ackID, ack: what == worker.Ack, until: l.ends, of: of})
 }
 
 // modify is a call that changes deadlines; 0 nacks.
@@ -137,11 +138,32 @@ func (s *Subscription) modify(ctx context.Context, ackIDs []string, deadline tim
 }
 
 // settle is a call that acks or nacks.
-func (s *Subscription) settle(ctx context.Context, ackIDs []string, ack bool) error {
-	if !ack {
-		return s.modify(ctx, ackIDs, 0)
+func (s *Subscription) settle(ctx context.Context, batch []settlement) (err error) {
+	ids := make([]string, len(batch))
+	var links []trace.Link
+	for i, b := range batch {
+		ids[i] = b.ackID
+		if b.of.IsSampled() {
+			links = append(links, trace.Link{SpanContext: b.of})
+		}
 	}
-	return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ackIDs})
+	name := worker.Nack
+	if batch[0].ack {
+		name = worker.Ack
+	}
+	ctx, span := s.tracer.Start(ctx, name.String(), trace.WithLinks(links...))
+	start := time.Now()
+	defer func() {
+		s.duration.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attribute.String("stage", "ack")))
+		if err != nil {
+			span.RecordError(err)
+		}
+		span.End()
+	}()
+	if name == worker.Nack {
+		return s.modify(ctx, ids, 0)
+	}
+	return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ids})
 }
 
 // traceAttributes is how the client library names the attributes in which a

@@ -23,7 +23,6 @@ const (
 // lookup acks the items whose result is stored and passes the others on.
 func (w *Worker) lookup(ctx context.Context, in <-chan *task, out chan<- *task) error {
 	reads, ctx := errgroup.WithContext(ctx)
-	reads.SetLimit(lookupReads)
 	slots := make(chan struct{}, lookupReads)
 	for {
 		if !send(ctx, slots, struct{}{}) {

@@ -63,7 +63,6 @@ const (
 	stageWait   stage = "wait"
 	stageInfer  stage = "infer"
 	stageCommit stage = "commit"
-	stageAck    stage = "ack"
 )
 
 // metrics are the instruments of the worker. Attribute sets are made once,
@@ -123,6 +122,14 @@ type restarter interface {
 	Restarts() int64
 }
 
+// StageDuration makes the histogram of the time that stages take. Stages
+// outside of this package record into the same one, with an attribute "stage".
+func StageDuration(provider metric.MeterProvider) (metric.Float64Histogram, error) {
+	return provider.Meter(scope).Float64Histogram("spotbatch.stage.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time in a stage"),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300))
+}
+
 // newMetrics makes the instruments, with every counter at 0.
 func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) {
 	b := builder{meter: provider.Meter(scope)}
@@ -138,7 +145,7 @@ func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) 
 			useUseful, useDuplicate, useLost, useFailed),
 		idle: floatCounter(&b, "spotbatch.device.idle.seconds", "Time in which the model had nothing to do, by cause", "cause",
 			idleNoWork, idleStarved, idleCommitting),
-		stages: attributes("stage", stageLookup, stageLoad, stageWait, stageInfer, stageCommit, stageAck),
+		stages: attributes("stage", stageLookup, stageLoad, stageWait, stageInfer, stageCommit),
 	}
 	heldStages := attributes("stage", "waiting", "model", "commit")
 	m.phases = map[phase]metric.MeasurementOption{
@@ -152,8 +159,7 @@ func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) 
 		}
 	}
 	var e error
-	m.duration, e = b.meter.Float64Histogram("spotbatch.stage.duration", metric.WithUnit("s"), metric.WithDescription("Time in a stage"),
-		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300))
+	m.duration, e = StageDuration(provider)
 	keep(e)
 	m.batchSize, e = b.meter.Int64Histogram("spotbatch.batch.size", metric.WithDescription("Items in a batch"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))
