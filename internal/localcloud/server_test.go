@@ -23,12 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The client libraries start this worker when they are loaded, and never stop it.
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		// The Spanner client asks the metadata server for its region, and leaves the connection open.
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, localcloudtest.IgnoreClients()...)
 }
 
 func TestOfficialClientsReachAllThreeServices(t *testing.T) {

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The clients start it for the process and never stop it.
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		// Nor this one, which each Receive leaves behind.
-		goleak.IgnoreTopFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"),
-	)
+	goleak.VerifyTestMain(m, append(localcloudtest.IgnoreClients(),
+		// Each Receive of the Pub/Sub client leaves this behind.
+		goleak.IgnoreTopFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"))...)
 }

@@ -4,11 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The Spanner client starts it for the process and never stops it.
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-	)
+	goleak.VerifyTestMain(m, localcloudtest.IgnoreClients()...)
 }

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
 	instance "cloud.google.com/go/spanner/admin/instance/apiv1"
 	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
+	"go.uber.org/goleak"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -63,6 +64,18 @@ func grpcOptions(addr string) []option.ClientOption {
 		option.WithEndpoint(addr),
 		option.WithoutAuthentication(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}
+}
+
+// IgnoreClients are goleak options for what the official clients leave behind, whatever their caller does.
+func IgnoreClients() []goleak.Option {
+	return []goleak.Option{
+		// Started when the library is loaded, and never stopped.
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
+		// The Spanner client asks the metadata server for its region unless SPANNER_EMULATOR_HOST is set, and
+		// leaves the connection open.
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	}
 }
 
