@@ -18,7 +18,8 @@ import (
 // sourceHelp is what SOURCE means.
 const sourceHelp = `SOURCE is a file of rows (.jsonl, .ndjson, .json with one object a line, .csv with a header), or a
 directory, gs://bucket or gs://bucket/prefix, of which each file is an item. Several may be given.
-The ID of a row is its field "id"; the ID of a file is its path below the directory.`
+The ID of a row is its field "id"; the ID of a file is its path below the directory. Files whose names
+begin with a dot are passed over.`
 
 func (a *app) publishCommand() *cobra.Command {
 	var opts dataset.Options

@@ -18,7 +18,9 @@ func (a *app) setupCommand() *cobra.Command {
 		Short: "Create what is missing of topics, subscriptions and tables",
 		Long: "Creates the topic, the workers' subscription, the dead-letter topic with a subscription that keeps\n" +
 			"what comes there (its name and \"-sub\"), and the tables, as far as they are missing. What is there is\n" +
-			"left alone. With SPANNER_EMULATOR_HOST set it creates Spanner's instance and database too.",
+			"left alone. On the real cloud Pub/Sub's own account (service-NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com)\n" +
+			"must be allowed to publish to the dead-letter topic and to subscribe to the workers' subscription.\n" +
+			"With SPANNER_EMULATOR_HOST set it creates Spanner's instance and database too.",
 		Example: "  publisher setup --config configs/local.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -37,8 +37,8 @@ type Runs interface {
 	// Begin creates the run in StatePublishing with nothing published, or
 	// returns the one that is there, unchanged; created says which.
 	Begin(ctx context.Context, id, dataset string) (run Run, created bool, err error)
-	// Update sets state and published count of an existing run. To call it
-	// again with the same values is harmless.
+	// Update sets state and published count of an existing run, or returns
+	// ErrNoRun. To call it again with the same values is harmless.
 	Update(ctx context.Context, id string, state State, published int64) error
 	// Get returns a run, or ErrNoRun.
 	Get(ctx context.Context, id string) (Run, error)

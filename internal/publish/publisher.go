@@ -14,7 +14,7 @@ import (
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
-// How often, and how long.
+// How often, how long, how many.
 const (
 	// recordInterval is the time between two updates of the run's row.
 	recordInterval = 2 * time.Second
@@ -22,6 +22,9 @@ const (
 	showInterval = 200 * time.Millisecond
 	// stopTimeout is how long confirmations are awaited after a stop.
 	stopTimeout = 6 * time.Second
+	// maxPending is a number of messages: with more than these unconfirmed, a
+	// larger window gains nothing.
+	maxPending = 100_000
 	// updateTimeout bounds one update of the run's row.
 	updateTimeout = 10 * time.Second
 )
@@ -86,7 +89,7 @@ func (p *Publisher) Run(ctx context.Context, runID string, data Dataset) (int64,
 	if !created {
 		p.log.Info("run was not published to its end; publishing it from the start", "run_id", runID, "published_before", run.Published)
 	}
-	pass := &pass{Publisher: p, run: run, total: total, pending: make(chan sent, p.window)}
+	pass := &pass{Publisher: p, run: run, total: total, pending: make(chan sent, min(p.window, maxPending))}
 	return total, pass.do(ctx, data)
 }
 

@@ -14,13 +14,17 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc/codes"
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/dataset"
+	"github.com/spotbatch/spotbatch/internal/item"
 	"github.com/spotbatch/spotbatch/internal/localcloud"
 	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
 	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
@@ -223,6 +227,7 @@ func receive(t *testing.T, server *localcloud.Server, n int) map[string]int {
 			case messages <- m:
 				m.Ack()
 			case <-ctx.Done():
+				m.Nack() // Receive waits for each message to be settled
 			}
 		})
 	}()
@@ -307,6 +312,40 @@ func TestPublishWhoseReplyIsLostPublishesAgain(t *testing.T) {
 		t.Errorf("run %+v, error %v; what was sent twice counts once", run, err)
 	}
 	receive(t, p.server, 300)
+}
+
+func TestPublishPutsTheTraceOnTheMessage(t *testing.T) {
+	p := newPublisher(t)
+	// The client knows no other provider than the global one.
+	otel.SetTracerProvider(sdktrace.NewTracerProvider())
+	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+	for _, tracing := range []bool{false, true} {
+		client, err := publish.Connect(t.Context(), localcloudtest.Project, tracing, localcloudtest.PubSubOptions(p.server)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		it := item.Item{Key: item.Key{RunID: "r", ItemID: "a"}, ContentType: item.ContentTypeJSON, Data: []byte(`{"id":"a"}`)}
+		topic := client.Topic("items", config.Publish{MaxOutstanding: 1, MaxOutstandingBytes: 10 << 20})
+		if err := topic.Publish(t.Context(), it).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		found, err := admin(t, p.server).SubscriptionAdminClient.Pull(t.Context(), &pubsubpb.PullRequest{
+			Subscription: "projects/demo/subscriptions/items-workers", MaxMessages: 2,
+		})
+		if err != nil || len(found.GetReceivedMessages()) != 1 {
+			t.Fatalf("%d messages, error %v; want 1", len(found.GetReceivedMessages()), err)
+		}
+		attrs := found.GetReceivedMessages()[0].GetMessage().GetAttributes()
+		if got := attrs["googclient_traceparent"] != ""; got != tracing {
+			t.Errorf("tracing %t: attributes %v", tracing, attrs)
+		}
+		if decoded, err := item.Decode([]byte(`{"id":"a"}`), attrs); err != nil || decoded.Key != it.Key {
+			t.Errorf("decoded %v, error %v", decoded.Key, err)
+		}
+	}
 }
 
 func TestPublishToAServiceThatHangsCanBeStopped(t *testing.T) {

@@ -121,6 +121,7 @@ func TestFailedNeverReplacesOK(t *testing.T) {
 	_, db := setup(t)
 	store := db.Store()
 	commit(t, store, ok("a", "1"))
+	commit(t, store, failed("a", "no"))
 	commit(t, store, failed("a", "no"), failed("b", "first"))
 	commit(t, store, failed("b", "second"))
 	got := rows(t, db, "")
@@ -223,8 +224,8 @@ func TestRuns(t *testing.T) {
 	if _, err := runs.Get(t.Context(), "r"); !errors.Is(err, publish.ErrNoRun) {
 		t.Errorf("error %v, want %v", err, publish.ErrNoRun)
 	}
-	if err := runs.Update(t.Context(), "r", publish.StatePublished, 1); err == nil {
-		t.Error("updated a run that does not exist")
+	if err := runs.Update(t.Context(), "r", publish.StatePublished, 1); !errors.Is(err, publish.ErrNoRun) {
+		t.Errorf("error %v, want %v", err, publish.ErrNoRun)
 	}
 	run, created, err := runs.Begin(t.Context(), "r", "data")
 	if err != nil || !created {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/spanner"
+	"google.golang.org/grpc/codes"
 
 	"github.com/spotbatch/spotbatch/internal/publish"
 )
@@ -49,6 +50,12 @@ func (r *Runs) Update(ctx context.Context, id string, state publish.State, publi
 	_, err := r.db.client.Apply(ctx, []*spanner.Mutation{spanner.Update(tableRuns,
 		[]string{"RunId", "State", "Published", "UpdatedAt"},
 		[]any{id, string(state), published, spanner.CommitTimestamp})}, spanner.ApplyAtLeastOnce())
+	if spanner.ErrCode(err) == codes.NotFound {
+		// The row, the table or the database.
+		if _, getErr := r.Get(ctx, id); errors.Is(getErr, publish.ErrNoRun) {
+			return publish.ErrNoRun
+		}
+	}
 	if err != nil {
 		return r.db.explain("update run "+id, err)
 	}
