@@ -47,7 +47,7 @@ func BenchmarkPublishTakeAck(tb *testing.B) {
 					for _, d := range ds {
 						ids = append(ids, d.AckID)
 					}
-					if stale, err := b.Ack(sub, ids); err != nil || len(stale) > 0 || len(ids) != benchBatch {
+					if stale, _, err := b.Ack(sub, ids); err != nil || len(stale) > 0 || len(ids) != benchBatch {
 						tb.Fatalf("%d acks: stale %v, %v", len(ids), stale, err)
 					}
 				}

@@ -26,8 +26,9 @@ type Broker struct {
 }
 
 type topic struct {
-	config TopicConfig
-	subs   []*subscription // in order of creation
+	config   TopicConfig
+	subs     []*subscription // in order of creation
+	retained []*Message      // the last ones, in publish order, if the topic has a retention
 }
 
 // New returns an empty broker. A nil clock is the SystemClock, a nil recorder is
@@ -78,11 +79,11 @@ func (b *Broker) unlock() {
 	if len(b.dirty) > 0 {
 		now := b.now()
 		for i, s := range b.dirty {
-			s.dirty = false
 			if !s.ended {
 				s.dispatch(now)
 				s.schedule(now)
 			}
+			s.dirty = false // only now: what dispatch touches, it settles itself
 			b.dirty[i] = nil
 		}
 		b.dirty = b.dirty[:0]
@@ -138,8 +139,9 @@ func (b *Broker) Topic(name string) (TopicConfig, error) {
 }
 
 // UpdateTopic lets change edit the description of a topic and returns the
-// result. change runs under the broker's lock and cannot rename the topic.
-func (b *Broker) UpdateTopic(name string, change func(*TopicConfig)) (TopicConfig, error) {
+// result. change runs under the broker's lock and cannot rename the topic. If it
+// returns an error nothing changes.
+func (b *Broker) UpdateTopic(name string, change func(*TopicConfig) error) (TopicConfig, error) {
 	b.mu.Lock()
 	defer b.unlock()
 	t, err := b.topic(name)
@@ -147,9 +149,15 @@ func (b *Broker) UpdateTopic(name string, change func(*TopicConfig)) (TopicConfi
 		return TopicConfig{}, err
 	}
 	c := t.config.clone()
-	change(&c)
+	if err := change(&c); err != nil {
+		return TopicConfig{}, err
+	}
 	c.Name = name
 	t.config = c
+	t.trim(b.clock.Now())
+	for _, s := range t.subs {
+		b.touch(s) // the retention may end earlier now
+	}
 	return c.clone(), nil
 }
 
@@ -163,6 +171,8 @@ func (b *Broker) DeleteTopic(name string) error {
 	}
 	for _, s := range t.subs {
 		s.config.Topic = DeletedTopic
+		s.topic = nil
+		b.touch(s)
 	}
 	delete(b.topics, name)
 	return nil
@@ -217,6 +227,7 @@ func (b *Broker) CreateSubscription(c SubscriptionConfig) error {
 	c = c.clone()
 	c.Detached = false
 	s := newSubscription(b, c)
+	s.topic = t
 	b.subs[c.Name] = s
 	t.subs = append(t.subs, s)
 	return nil
@@ -238,12 +249,33 @@ func (b *Broker) Subscription(name string) (SubscriptionConfig, error) {
 	if err != nil {
 		return SubscriptionConfig{}, err
 	}
-	return s.config.clone(), nil
+	return s.describe(), nil
+}
+
+// Properties returns what clients must know of a subscription to treat its
+// deliveries right. It costs less than Subscription.
+func (b *Broker) Properties(name string) (Properties, error) {
+	b.mu.Lock()
+	defer b.unlock()
+	s, err := b.sub(name)
+	if err != nil {
+		return Properties{}, err
+	}
+	return s.config.properties(), nil
+}
+
+// describe returns the description with what the topic adds to it.
+func (s *subscription) describe() SubscriptionConfig {
+	c := s.config.clone()
+	if s.topic != nil {
+		c.TopicRetention = s.topic.config.Retention
+	}
+	return c
 }
 
 // UpdateSubscription lets change edit the description of a subscription and
 // returns the result. change runs under the broker's lock; it cannot rename the
-// subscription or move it to another topic. If it returns an error, or names a
+// subscription, move it to another topic, or change its order or filter. If it returns an error, or names a
 // dead-letter topic that does not exist, nothing changes.
 func (b *Broker) UpdateSubscription(name string, change func(*SubscriptionConfig) error) (SubscriptionConfig, error) {
 	b.mu.Lock()
@@ -252,7 +284,7 @@ func (b *Broker) UpdateSubscription(name string, change func(*SubscriptionConfig
 	if err != nil {
 		return SubscriptionConfig{}, err
 	}
-	c := s.config.clone()
+	c := s.describe()
 	if err := change(&c); err != nil {
 		return SubscriptionConfig{}, err
 	}
@@ -262,9 +294,13 @@ func (b *Broker) UpdateSubscription(name string, change func(*SubscriptionConfig
 		}
 	}
 	c.Name, c.Topic, c.Detached = s.config.Name, s.config.Topic, s.config.Detached
+	c.Ordered, c.Filter, c.Match = s.config.Ordered, s.config.Filter, s.config.Match
 	s.config = c
 	b.touch(s) // the retention may end earlier now
-	return c.clone(), nil
+	for c := range s.consumers {
+		c.signal() // their properties may be others now
+	}
+	return s.describe(), nil
 }
 
 // DeleteSubscription removes a subscription and all it holds. Its consumers end
@@ -301,6 +337,7 @@ func (b *Broker) Detach(name string) error {
 func (b *Broker) unlink(s *subscription) {
 	if t, ok := b.topics[s.config.Topic]; ok {
 		t.subs = slices.DeleteFunc(t.subs, func(x *subscription) bool { return x == s })
+		s.topic = nil
 	}
 }
 
@@ -310,7 +347,7 @@ func (b *Broker) Subscriptions() []SubscriptionConfig {
 	defer b.unlock()
 	all := make([]SubscriptionConfig, 0, len(b.subs))
 	for _, s := range b.subs {
-		all = append(all, s.config.clone())
+		all = append(all, s.describe())
 	}
 	slices.SortFunc(all, func(x, y SubscriptionConfig) int { return cmp.Compare(x.Name, y.Name) })
 	return all

@@ -13,6 +13,9 @@ const DeletedTopic = "_deleted-topic_"
 type TopicConfig struct {
 	Name   string            // projects/P/topics/T
 	Labels map[string]string // carried only
+	// Retention is how long the topic keeps every message, so that its
+	// subscriptions can seek back to it; 0 keeps none.
+	Retention time.Duration
 }
 
 // SubscriptionConfig describes a subscription. The broker trusts its values;
@@ -22,14 +25,31 @@ type SubscriptionConfig struct {
 	Topic string // DeletedTopic once the topic is gone
 	// AckDeadline is the lease of a delivery to a consumer that asks for none.
 	AckDeadline time.Duration
-	// Retention is how long a message is kept after its publish time; 0 is for ever.
+	// Retention is how long a message is kept after its publish time; 0 is for
+	// ever. A longer retention of the topic counts instead.
 	Retention time.Duration
+	// TopicRetention is the retention of the topic. It is set in what the broker
+	// returns and ignored in what it is given.
+	TopicRetention time.Duration
 	// RetainAcked keeps acked messages until Retention ends, so that Seek can
 	// bring them back.
 	RetainAcked bool
 	DeadLetter  *DeadLetterPolicy // nil: none
 	Retry       *RetryPolicy      // nil: redeliver at once
 	Detached    bool              // set by Detach
+
+	// ExactlyOnce changes nothing in the broker, which never delivers a message
+	// that is leased or acked, except this: an ack that overtakes an earlier
+	// message of its ordering key is refused.
+	ExactlyOnce bool
+	// Ordered delivers the messages of an ordering key in publish order. It must
+	// not change.
+	Ordered bool
+	// Filter is the text of Match, carried only. Match says which messages the
+	// subscription wants; the others count as acked at once. A nil Match wants
+	// all. Neither must change.
+	Filter string
+	Match  func(attributes map[string]string) bool
 
 	Labels map[string]string // carried only
 	// ExpirationTTL is carried only: idle subscriptions never expire here. 0 is never.
@@ -61,6 +81,10 @@ func (p *RetryPolicy) delay(failures int) time.Duration {
 		d *= 2
 	}
 	return min(d, p.Max)
+}
+
+func (c *SubscriptionConfig) matches(m *Message) bool {
+	return c.Match == nil || c.Match(m.Attributes)
 }
 
 func (c TopicConfig) clone() TopicConfig {

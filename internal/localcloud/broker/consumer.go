@@ -37,6 +37,7 @@ type Consumer struct {
 	held, heldBytes       int
 	outbox                []parcel
 	outboxBytes           int
+	parked                list   // next entries of lanes that this consumer holds, without room for them
 	turn                  uint64 // when it was last given something
 	pos                   int    // index in subscription.roomy; -1 if it has no room
 	err                   error  // why it has ended
@@ -65,6 +66,7 @@ func (b *Broker) Attach(sub string, cfg ConsumerConfig) (*Consumer, error) {
 		maxBytes:    cfg.MaxBytes,
 		lease:       cfg.AckDeadline,
 		pos:         -1,
+		parked:      list{at: queueLinks},
 	}
 	if c.lease <= 0 {
 		c.lease = s.config.AckDeadline
@@ -113,6 +115,25 @@ func (c *Consumer) Take(dst []Delivery, maxMessages, maxBytes int) ([]Delivery, 
 	return dst, nil
 }
 
+// Properties tell a client how to treat the deliveries of a subscription.
+type Properties struct {
+	ExactlyOnce bool // an ack counts only when it is confirmed
+	Ordered     bool
+	Attempts    bool // deliveries are counted, since there is a dead-letter policy
+}
+
+// Properties returns those of the subscription at present. Wake fires after they
+// may have changed.
+func (c *Consumer) Properties() Properties {
+	c.s.b.mu.Lock()
+	defer c.s.b.unlock()
+	return c.s.config.properties()
+}
+
+func (c *SubscriptionConfig) properties() Properties {
+	return Properties{ExactlyOnce: c.ExactlyOnce, Ordered: c.Ordered, Attempts: c.DeadLetter != nil}
+}
+
 // SetAckDeadline changes the lease of later deliveries.
 func (c *Consumer) SetAckDeadline(d time.Duration) {
 	c.s.b.mu.Lock()
@@ -153,12 +174,9 @@ func (c *Consumer) detach(cause error) {
 
 // putBack makes an entry ready again as if it had never been assigned.
 func (s *subscription) putBack(e *entry) {
+	s.rewind(e)
 	e.state = stateReady
-	if e.redelivery {
-		s.redelivered.pushFront(e)
-	} else {
-		s.fresh.pushFront(e)
-	}
+	s.queue(e).pushFront(e)
 }
 
 // give adds an assignment; the broker's lock is held.
@@ -186,8 +204,12 @@ func (c *Consumer) hasRoom() bool {
 		len(c.outbox) < outboxMessages && c.outboxBytes < outboxBytes
 }
 
-// place puts the consumer where it belongs among those that have room.
+// place puts the consumer where it belongs among those that have room, and
+// releases one of the entries that wait for it to have some.
 func (c *Consumer) place() {
+	if e := c.parked.head; e != nil && c.hasRoom() {
+		c.s.unpark(e)
+	}
 	h := &c.s.roomy
 	switch room := c.hasRoom(); {
 	case room && c.pos < 0:

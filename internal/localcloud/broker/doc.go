@@ -17,12 +17,27 @@
 //
 //	published = ready + delayed + leased + acked + dead-lettered + dropped
 //
+// # Ordering
+//
+// A subscription with ordering also keeps a lane for each ordering key; lane.go
+// says what holds there. Only the first undelivered message of a lane is in a
+// queue, so that dispatch never meets one that it must not deliver yet.
+//
+// # Retention
+//
+// A subscription keeps what is not acked, and with RetainAcked what is; a topic
+// with a retention keeps references to its last messages. Seek brings back what
+// either of them has. A filter decides when a message is published: what it
+// rejects counts as acked and is never kept.
+//
 // # Cost
 //
 // Ready entries sit in linked queues, timed entries (leases and back-offs) in
 // one heap per subscription, and consumers that have room in another. Publish,
 // assign, ack, extend and nack are O(log n) in the number of leases, and do not
-// depend on the backlog. Only Seek, Detach and deletion touch every entry.
+// depend on the backlog. A nack of a message with an ordering key also touches
+// the later ones of the key that are out. Only Seek, Detach and deletion touch
+// every entry.
 //
 // # Fair sharing
 //

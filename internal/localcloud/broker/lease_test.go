@@ -99,7 +99,7 @@ func TestAckIDOfAnotherSubscriptionDoesNothing(t *testing.T) {
 		b.publish("a")
 		mine := b.takeOne(b.attach(1), "a", 1)
 		b.takeOne(b.attachTo(other, 1), "a", 1)
-		if stale, err := b.Ack(other, []broker.AckID{mine.AckID}); err != nil || len(stale) != 1 {
+		if stale, _, err := b.Ack(other, []broker.AckID{mine.AckID}); err != nil || len(stale) != 1 {
 			b.Errorf("stale: got %v, %v, want one", stale, err)
 		}
 		if got := b.counts().Leased; got != 1 {

@@ -38,6 +38,23 @@ func (l *list) pushFront(e *entry) {
 	l.len++
 }
 
+// insert adds e before mark; a nil mark is the end.
+func (l *list) insert(e, mark *entry) {
+	if mark == nil {
+		l.pushBack(e)
+		return
+	}
+	k, m := l.at(e), l.at(mark)
+	if m.prev == nil {
+		l.pushFront(e)
+		return
+	}
+	k.prev, k.next = m.prev, mark
+	l.at(m.prev).next = e
+	m.prev = e
+	l.len++
+}
+
 func (l *list) remove(e *entry) {
 	k := l.at(e)
 	if k.prev == nil {

@@ -17,7 +17,7 @@ type Message struct {
 	PublishTime time.Time
 	Data        []byte
 	Attributes  map[string]string
-	OrderingKey string // carried, not acted on
+	OrderingKey string // acted on by subscriptions with Ordered
 
 	size int // bytes of data, attributes and ordering key, for flow control
 }
@@ -45,15 +45,21 @@ type Delivery struct {
 type state uint8
 
 const (
-	stateReady   state = iota // in one of the two queues
+	stateReady   state = iota // in one of the three queues
 	stateDelayed              // waits for its back-off, in the heap
 	stateLeased               // held by a consumer, in the heap
 	stateAcked                // kept for Seek only
 	stateGone                 // left the subscription
+	stateIdle                 // none of these; never outside of an operation
+
+	// These exist in lanes only.
+	stateWaiting // an earlier message of the key has not been delivered
+	stateParked  // the consumer that holds earlier ones has no room, in its list
+	stateEarly   // acked, but an earlier message of the key is not
 )
 
 // entry is one message in one subscription. It is the only per-message cost of
-// a further subscription, so its size matters: 80 bytes.
+// a further subscription, so its size matters: 88 bytes.
 type entry struct {
 	msg *Message
 	// at is when the lease or back-off ends, as an offset from Broker.base.
@@ -64,11 +70,12 @@ type entry struct {
 	holder *Consumer
 
 	log, queue links
+	rank       *rank // nil without an ordering key, or when settled
 
 	pos        int32 // index in the heap
 	failures   int32 // nacks and expired leases
 	state      state
-	redelivery bool // which of the two queues it belongs to
+	redelivery bool // it was delivered before
 	taken      bool // the consumer has really been given it
 }
 

@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,7 @@ func (b *Broker) Publish(topic string, msgs []*Message) ([]MessageID, error) {
 	}
 	ids := make([]MessageID, len(msgs))
 	now := b.clock.Now()
+	t.trim(now)
 	for i, m := range msgs {
 		ids[i] = b.publish(t, m, now)
 	}
@@ -31,6 +34,9 @@ func (b *Broker) publish(t *topic, m *Message, now time.Time) MessageID {
 	m.ID = b.lastMessage
 	m.PublishTime = now
 	m.size = m.Size()
+	if t.config.Retention > 0 {
+		t.retained = append(t.retained, m)
+	}
 	for _, s := range t.subs {
 		s.add(m)
 	}
@@ -49,21 +55,36 @@ func (b *Broker) attached(name string) (*subscription, error) {
 	return s, nil
 }
 
-// Ack settles deliveries. It returns the ack IDs that did nothing, because the
-// lease has ended or the delivery has been settled before.
-func (b *Broker) Ack(sub string, ids []AckID) (stale []AckID, err error) {
-	return b.each(sub, ids, func(s *subscription, e *entry, _ time.Duration) {
-		s.record(Acked, e)
-		s.release(e)
-		s.settle(e)
+// Ack settles deliveries. It returns the ack IDs that did nothing: stale ones,
+// because the lease has ended or the delivery has been settled before; and with
+// ExactlyOnce and Ordered early ones, because an earlier message of the ordering
+// key is not acked yet. The same ack may succeed later.
+func (b *Broker) Ack(sub string, ids []AckID) (stale, early []AckID, err error) {
+	stale, err = b.each(sub, ids, inOrder, func(s *subscription, e *entry, _ time.Duration) {
+		switch {
+		case !s.early(e):
+			s.record(Acked, e)
+			s.release(e)
+			s.settle(e)
+		case s.config.ExactlyOnce:
+			early = append(early, e.ackID)
+		default:
+			s.record(Acked, e)
+			s.release(e)
+			s.count.Acked++
+			e.state = stateEarly
+		}
 	})
+	return stale, early, err
 }
 
 // Nack gives deliveries back: they count as failed and become ready again, at
-// once or after the back-off of the retry policy. It returns the stale ack IDs,
-// as Ack does.
+// once or after the back-off of the retry policy, and with them all later
+// messages of their ordering keys. It returns the stale ack IDs, as Ack does.
 func (b *Broker) Nack(sub string, ids []AckID) (stale []AckID, err error) {
-	return b.each(sub, ids, func(s *subscription, e *entry, now time.Duration) {
+	// The last one first: else the nack of an earlier message of a key would take
+	// back a later one, whose own nack would then be stale.
+	return b.each(sub, ids, inReverse, func(s *subscription, e *entry, now time.Duration) {
 		s.record(Nacked, e)
 		s.release(e)
 		s.fail(e, now)
@@ -73,7 +94,7 @@ func (b *Broker) Nack(sub string, ids []AckID) (stale []AckID, err error) {
 // Extend makes the leases of deliveries end d from now, earlier or later than
 // before; d must be positive. It returns the stale ack IDs, as Ack does.
 func (b *Broker) Extend(sub string, ids []AckID, d time.Duration) (stale []AckID, err error) {
-	return b.each(sub, ids, func(s *subscription, e *entry, now time.Duration) {
+	return b.each(sub, ids, inOrder, func(s *subscription, e *entry, now time.Duration) {
 		s.record(Extended, e)
 		e.at = now + d
 		s.timed.fix(int(e.pos))
@@ -81,7 +102,13 @@ func (b *Broker) Extend(sub string, ids []AckID, d time.Duration) (stale []AckID
 	})
 }
 
-func (b *Broker) each(sub string, ids []AckID, do func(*subscription, *entry, time.Duration)) (stale []AckID, err error) {
+// inOrder and inReverse sort entries by the publish order of their messages.
+func inOrder(x, y *entry) int   { return cmp.Compare(x.msg.ID, y.msg.ID) }
+func inReverse(x, y *entry) int { return cmp.Compare(y.msg.ID, x.msg.ID) }
+
+// each carries out do for every live delivery among ids, in a subscription with
+// ordering in the given order: clients put ack IDs into requests in any.
+func (b *Broker) each(sub string, ids []AckID, order func(x, y *entry) int, do func(*subscription, *entry, time.Duration)) (stale []AckID, err error) {
 	b.mu.Lock()
 	defer b.unlock()
 	s, err := b.sub(sub)
@@ -89,13 +116,22 @@ func (b *Broker) each(sub string, ids []AckID, do func(*subscription, *entry, ti
 		return nil, err
 	}
 	now := b.now()
+	var sorted []*entry
 	for _, id := range ids {
-		e := s.lookup(id, now)
-		if e == nil {
+		switch e := s.lookup(id, now); {
+		case e == nil:
 			stale = append(stale, id)
-			continue
+		case s.config.Ordered:
+			sorted = append(sorted, e)
+		default:
+			do(s, e, now)
 		}
-		do(s, e, now)
+	}
+	slices.SortFunc(sorted, order)
+	for _, e := range slices.Compact(sorted) {
+		if e.state == stateLeased {
+			do(s, e, now)
+		}
 	}
 	return stale, nil
 }
@@ -126,6 +162,7 @@ func (s *subscription) forward(e *entry, p *DeadLetterPolicy) bool {
 	attrs[AttrSourcePublishTime] = e.msg.PublishTime.UTC().Format("2006-01-02T15:04:05.000-07:00")
 	s.record(DeadLettered, e)
 	s.count.DeadLettered++
+	s.leave(e)
 	s.forget(e)
 	s.b.publish(t, &Message{Data: e.msg.Data, Attributes: attrs, OrderingKey: e.msg.OrderingKey}, s.b.clock.Now())
 	return true
@@ -138,33 +175,4 @@ func splitName(full string) (project, name string) {
 		return "", full
 	}
 	return parts[1], parts[3]
-}
-
-// Seek marks everything published before t as acked, and everything that is
-// kept and was published at t or later as not acked. A t in the future also
-// settles what is published until then. It touches every entry that is kept.
-func (b *Broker) Seek(sub string, t time.Time) error {
-	b.mu.Lock()
-	defer b.unlock()
-	s, err := b.attached(sub)
-	if err != nil {
-		return err
-	}
-	s.seekTo = t
-	for e := s.log.head; e != nil; {
-		next := e.log.next
-		switch before := e.msg.PublishTime.Before(t); {
-		case before && e.state != stateAcked:
-			s.record(Acked, e)
-			s.release(e)
-			s.settle(e)
-		case !before && e.state == stateAcked:
-			s.count.Acked--
-			e.failures, e.redelivery, e.holder = 0, false, nil
-			s.makeReady(e)
-		}
-		e = next
-	}
-	b.touch(s)
-	return nil
 }

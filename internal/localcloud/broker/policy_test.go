@@ -220,7 +220,7 @@ func TestDeleteEndsConsumers(t *testing.T) {
 				if _, err := c.Take(nil, 1, 1); !errors.Is(err, tt.want) {
 					b.Errorf("Take: got %v, want %v", err, tt.want)
 				}
-				if stale, err := b.Ack(sub, []broker.AckID{d.AckID}); err == nil && len(stale) == 0 {
+				if stale, _, err := b.Ack(sub, []broker.AckID{d.AckID}); err == nil && len(stale) == 0 {
 					b.Error("the ack of what is gone worked")
 				}
 				if _, err := b.Attach(sub, broker.ConsumerConfig{}); !errors.Is(err, tt.want) {

@@ -4,7 +4,7 @@ package broker
 // Published = Ready + Delayed + Leased + Acked + DeadLettered + Dropped.
 type Counts struct {
 	Published    int // since the subscription was created
-	Ready        int // deliverable now
+	Ready        int // deliverable now, or after earlier messages of the same ordering key
 	Delayed      int // wait for the back-off of the retry policy
 	Leased       int // held by consumers
 	Acked        int // acked; Seek may take some back
@@ -22,7 +22,7 @@ func (b *Broker) Counts(sub string) (Counts, error) {
 		return Counts{}, err
 	}
 	c := s.count
-	c.Ready = s.fresh.len + s.redelivered.len
+	c.Ready = s.fresh.len + s.redelivered.len + s.keyed.len + s.waiting
 	c.Leased = len(s.leased)
 	c.Delayed = len(s.timed.items) - c.Leased
 	c.Consumers = len(s.consumers)

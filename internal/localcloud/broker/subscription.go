@@ -1,19 +1,27 @@
 package broker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // subscription holds the entries of one subscription. All of it is guarded by
 // Broker.mu.
 type subscription struct {
 	b      *Broker
 	config SubscriptionConfig
-	ended  bool // deleted, or the broker is closed
-	dirty  bool // listed in Broker.dirty
+	topic  *topic // nil once it is deleted or detached
+	ended  bool   // deleted, or the broker is closed
+	dirty  bool   // listed in Broker.dirty
 
 	fresh       list // ready, in publish order
 	redelivered list // ready again, in the order in which they came back
+	keyed       list // ready, the next ones of their lanes
+	queueTurn   int  // whose turn it is when several queues have entries
 	log         list // every entry that the subscription still keeps, in publish order
-	preferFresh bool // whose turn it is when both queues have entries
+
+	lanes   map[string]*lane // by ordering key; only those with unsettled entries
+	waiting int              // entries that wait in lanes, parked ones included
 
 	leased map[AckID]*entry
 	timed  heap[*entry] // leased and delayed entries by the end of lease or back-off
@@ -38,6 +46,8 @@ func newSubscription(b *Broker, c SubscriptionConfig) *subscription {
 		config:      c,
 		fresh:       list{at: queueLinks},
 		redelivered: list{at: queueLinks},
+		keyed:       list{at: queueLinks},
+		lanes:       make(map[string]*lane),
 		log:         list{at: logLinks},
 		leased:      make(map[AckID]*entry),
 		consumers:   make(map[*Consumer]struct{}),
@@ -63,38 +73,50 @@ func (s *subscription) add(m *Message) {
 	s.count.Published++
 	s.log.pushBack(e)
 	s.record(Published, e)
-	if m.PublishTime.Before(s.seekTo) {
+	switch {
+	case !s.config.matches(m):
+		s.record(Acked, e)
+		s.count.Acked++
+		s.forget(e) // a seek does not bring it back either
+	case m.PublishTime.Before(s.seekTo):
 		s.settle(e)
-		return
+	default:
+		s.offer(e)
 	}
-	s.makeReady(e)
 }
 
 // makeReady puts an entry that is in no queue and no heap into its queue.
 func (s *subscription) makeReady(e *entry) {
 	e.state = stateReady
-	if e.redelivery {
-		s.redelivered.pushBack(e)
-	} else {
-		s.fresh.pushBack(e)
-	}
+	s.queue(e).pushBack(e)
 	s.b.touch(s)
 }
 
-// take removes the next ready entry from its queue. The two queues take turns:
-// a redelivery does not wait behind a long backlog, and a message that is nacked
-// again and again does not hold up the fresh ones.
+// queue returns the queue of an entry when it is ready.
+func (s *subscription) queue(e *entry) *list {
+	switch {
+	case e.rank != nil:
+		return &s.keyed
+	case e.redelivery:
+		return &s.redelivered
+	}
+	return &s.fresh
+}
+
+// take removes the next ready entry from its queue. The queues take turns: a
+// redelivery does not wait behind a long backlog, a message that is nacked again
+// and again does not hold up the fresh ones, and each ordering key gets its share.
 func (s *subscription) take() *entry {
-	q := &s.redelivered
-	if q.len == 0 || (s.preferFresh && s.fresh.len > 0) {
-		q = &s.fresh
+	queues := [...]*list{&s.redelivered, &s.fresh, &s.keyed}
+	for range queues {
+		q := queues[s.queueTurn]
+		s.queueTurn = (s.queueTurn + 1) % len(queues)
+		if e := q.head; e != nil {
+			q.remove(e)
+			return e
+		}
 	}
-	s.preferFresh = q == &s.redelivered
-	e := q.head
-	if e != nil {
-		q.remove(e)
-	}
-	return e
+	return nil
 }
 
 // dispatch hands ready entries to the consumers that have room for them.
@@ -105,13 +127,23 @@ func (s *subscription) dispatch(now time.Duration) {
 		if e == nil {
 			return
 		}
-		s.assign(e, s.choose(e), now)
+		c := s.choose(e)
+		if !c.hasRoom() {
+			s.park(e, c)
+			continue
+		}
+		s.assign(e, c, now)
 	}
 }
 
 // choose returns the best consumer that has room; for a redelivery the best
-// other than its last holder, if there is one. There must be one with room.
+// other than its last holder, if there is one. There must be one with room. If
+// earlier messages of the entry's key are out, it is who holds them, with room or
+// without.
 func (s *subscription) choose(e *entry) *Consumer {
+	if e.rank != nil && e.rank.lane.holder != nil {
+		return e.rank.lane.holder
+	}
 	items := s.roomy.items
 	if e.holder == nil || items[0] != e.holder || len(items) == 1 {
 		return items[0]
@@ -135,6 +167,9 @@ func (s *subscription) assign(e *entry, c *Consumer, now time.Duration) {
 	s.timed.push(e)
 	s.turn++
 	c.give(e, s.turn)
+	if e.rank != nil {
+		s.sent(e, c)
+	}
 }
 
 // release ends the lease or the back-off of an entry, or takes it out of its
@@ -142,11 +177,7 @@ func (s *subscription) assign(e *entry, c *Consumer, now time.Duration) {
 func (s *subscription) release(e *entry) {
 	switch e.state {
 	case stateReady:
-		if e.redelivery {
-			s.redelivered.remove(e)
-		} else {
-			s.fresh.remove(e)
-		}
+		s.queue(e).remove(e)
 	case stateDelayed:
 		s.timed.remove(int(e.pos))
 	case stateLeased:
@@ -154,13 +185,27 @@ func (s *subscription) release(e *entry) {
 		delete(s.leased, e.ackID)
 		e.holder.free(e)
 		s.b.touch(s) // the consumer has room again
-	case stateAcked, stateGone:
+		if e.rank != nil {
+			s.returned(e.rank.lane)
+		}
+	case stateWaiting:
+		s.waiting--
+	case stateParked:
+		s.waiting--
+		e.rank.lane.holder.parked.remove(e)
+	case stateAcked, stateEarly, stateIdle, stateGone:
 	}
 }
 
 // settle marks an entry that is in no queue and no heap as acked.
 func (s *subscription) settle(e *entry) {
 	s.count.Acked++
+	s.leave(e)
+	s.retain(e)
+}
+
+// retain keeps an acked entry for Seek if the subscription wants that.
+func (s *subscription) retain(e *entry) {
 	if s.config.RetainAcked {
 		e.state = stateAcked
 		return
@@ -190,7 +235,7 @@ func (s *subscription) fail(e *entry, now time.Duration) {
 		return
 	}
 	e.failures++
-	e.redelivery = true
+	s.comeBack(e)
 	if d := s.config.Retry.delay(int(e.failures)); d > 0 {
 		e.state = stateDelayed
 		e.at = now + d
@@ -199,6 +244,12 @@ func (s *subscription) fail(e *entry, now time.Duration) {
 		return
 	}
 	s.makeReady(e)
+}
+
+// comeBack marks a released entry as one that was delivered before.
+func (s *subscription) comeBack(e *entry) {
+	e.redelivery = true
+	s.rewind(e)
 }
 
 // tickBatch bounds how many entries one timer call handles before it lets others
@@ -227,7 +278,10 @@ func (s *subscription) tick() {
 		case wasLeased && e.taken:
 			s.record(Expired, e)
 			s.fail(e, now)
-		default: // a back-off is over, or nobody ever saw the delivery
+		case wasLeased: // nobody ever saw the delivery
+			s.rewind(e)
+			s.makeReady(e)
+		default: // a back-off is over
 			s.makeReady(e)
 		}
 	}
@@ -235,22 +289,31 @@ func (s *subscription) tick() {
 
 // retire drops what is older than the retention.
 func (s *subscription) retire(now time.Duration) {
-	for e := s.log.head; e != nil && s.config.Retention > 0 && s.retiresAt(e) <= now; e = s.log.head {
+	for e := s.log.head; e != nil && s.retiresAt(e) <= now; e = s.log.head {
 		s.drop(e)
 	}
 }
 
+// retiresAt returns when an entry is too old to be kept.
 func (s *subscription) retiresAt(e *entry) time.Duration {
-	return e.msg.PublishTime.Sub(s.b.base) + s.config.Retention
+	keep := s.config.Retention
+	if keep <= 0 {
+		return math.MaxInt64
+	}
+	if s.topic != nil {
+		keep = max(keep, s.topic.config.Retention)
+	}
+	return e.msg.PublishTime.Sub(s.b.base) + keep
 }
 
 // drop removes an entry that nobody acked. An acked one was counted before.
 func (s *subscription) drop(e *entry) {
-	if e.state != stateAcked {
+	if e.state != stateAcked && e.state != stateEarly {
 		s.count.Dropped++
 		s.record(Dropped, e)
 	}
 	s.release(e)
+	s.leave(e)
 	s.forget(e)
 }
 
@@ -267,8 +330,8 @@ func (s *subscription) schedule(now time.Duration) {
 	if len(s.timed.items) > 0 {
 		next = s.timed.items[0].at
 	}
-	if s.log.head != nil && s.config.Retention > 0 {
-		if at := s.retiresAt(s.log.head); next == 0 || at < next {
+	if s.log.head != nil {
+		if at := s.retiresAt(s.log.head); at < math.MaxInt64 && (next == 0 || at < next) {
 			next = at
 		}
 	}
@@ -291,7 +354,8 @@ func (s *subscription) end(cause error) {
 	}
 	s.endConsumers(cause)
 	// A stopped timer may stay referenced for a long time; the backlog must not.
-	s.fresh, s.redelivered, s.log = list{}, list{}, list{}
+	s.fresh, s.redelivered, s.keyed, s.log = list{}, list{}, list{}, list{}
+	s.lanes = nil
 	s.timed.items, s.leased = nil, nil
 }
 

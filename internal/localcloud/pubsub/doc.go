@@ -3,12 +3,19 @@
 // against it unchanged.
 //
 // It enforces the service's limits and answers with the service's codes. What it
-// does not do, it refuses with UNIMPLEMENTED and the name of the thing: filters,
-// ordered delivery, exactly-once delivery, push, BigQuery, Bigtable and Cloud
-// Storage subscriptions, transforms, snapshots, schemas, topic retention, keys
-// and storage policies. Two things are accepted and have no effect, because
-// their effect takes longer than a process like this lives or cannot be seen:
-// an expiration policy (idle subscriptions never expire) and labels.
+// does not do, it refuses with UNIMPLEMENTED and the name of the thing: push,
+// BigQuery, Bigtable and Cloud Storage subscriptions, transforms, snapshots,
+// schemas, ingestion, keys and storage policies. Two things are accepted and have
+// no effect, because their effect takes longer than a process like this lives or
+// cannot be seen: an expiration policy (idle subscriptions never expire) and labels.
+//
+// # Exactly-once subscriptions
+//
+// Every subscription here delivers a message to one client at a time and never
+// after its ack. What enable_exactly_once_delivery adds is the answer: an ack or
+// a changed deadline that does nothing fails with the ErrorInfo that the official
+// clients read, and streams get confirmations. An ack that is repeated fails too,
+// also if the first one took place and only its answer was lost.
 //
 // # Leases
 //

@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -38,16 +37,4 @@ func isEmpty(m protoreflect.Message) bool {
 
 func describe(m proto.Message, field string) string {
 	return field + " of a " + strings.ToLower(string(m.ProtoReflect().Descriptor().Name()))
-}
-
-// unknownPath says why a path of an update mask cannot be updated.
-func unknownPath(m proto.Message, path string, immutable ...string) error {
-	top, _, _ := strings.Cut(path, ".")
-	switch {
-	case m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(top)) == nil:
-		return invalid("update_mask names %q, which is no field of a %s", path, strings.ToLower(string(m.ProtoReflect().Descriptor().Name())))
-	case slices.Contains(immutable, top):
-		return invalid("update_mask names %q, which cannot be changed", path)
-	}
-	return unimplemented("the update of " + describe(m, path))
 }

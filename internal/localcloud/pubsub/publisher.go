@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
@@ -21,7 +22,14 @@ type publisher struct {
 
 // topicFields are the fields of a Topic that have an effect here or are set by
 // the server only.
-var topicFields = map[string]bool{"name": true, "labels": true, "state": true, "satisfies_pzs": true}
+var topicFields = map[string]bool{"name": true, "labels": true, "message_retention_duration": true, "state": true, "satisfies_pzs": true}
+
+// mutableTopicFields are those that an update may name, immutableTopicFields those
+// that the service never changes.
+var (
+	mutableTopicFields   = map[string]bool{"labels": true, "message_retention_duration": true}
+	immutableTopicFields = []string{"name", "kms_key_name", "state", "satisfies_pzs", "tags"}
+)
 
 func (p *publisher) CreateTopic(_ context.Context, t *pubsubpb.Topic) (*pubsubpb.Topic, error) {
 	if err := checkName(t.GetName(), "topics"); err != nil {
@@ -30,11 +38,23 @@ func (p *publisher) CreateTopic(_ context.Context, t *pubsubpb.Topic) (*pubsubpb
 	if err := onlyFields(t, topicFields); err != nil {
 		return nil, err
 	}
-	c := broker.TopicConfig{Name: t.GetName(), Labels: t.GetLabels()}
+	c := broker.TopicConfig{Name: t.GetName()}
+	if err := configureTopic(&c, t); err != nil {
+		return nil, err
+	}
 	if err := p.broker.CreateTopic(c); err != nil {
 		return nil, toStatus(err)
 	}
 	return topicProto(c), nil
+}
+
+// configureTopic checks the mutable fields of the API and puts them into the
+// broker's description.
+func configureTopic(c *broker.TopicConfig, t *pubsubpb.Topic) error {
+	c.Labels = maps.Clone(t.GetLabels())
+	keep, err := duration("message_retention_duration", t.GetMessageRetentionDuration(), 0, minRetention, maxRetention)
+	c.Retention = keep
+	return err
 }
 
 func (p *publisher) GetTopic(_ context.Context, req *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
@@ -53,19 +73,13 @@ func (p *publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicRequ
 	if err := checkName(t.GetName(), "topics"); err != nil {
 		return nil, err
 	}
-	paths := req.GetUpdateMask().GetPaths()
-	if len(paths) == 0 {
-		return nil, invalid("update_mask is empty: name the fields to update")
-	}
-	for _, path := range paths {
-		if path == "labels" {
-			continue
+	c, err := p.broker.UpdateTopic(t.GetName(), func(c *broker.TopicConfig) error {
+		merged := topicProto(*c)
+		if err := merge(merged, t, req.GetUpdateMask().GetPaths(), mutableTopicFields, immutableTopicFields); err != nil {
+			return err
 		}
-		if err := unknownPath(t, path, "name"); err != nil {
-			return nil, err
-		}
-	}
-	c, err := p.broker.UpdateTopic(t.GetName(), func(c *broker.TopicConfig) { c.Labels = maps.Clone(t.GetLabels()) })
+		return configureTopic(c, merged)
+	})
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -158,5 +172,9 @@ func (p *publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*p
 func messageID(id broker.MessageID) string { return strconv.FormatUint(uint64(id), 10) }
 
 func topicProto(c broker.TopicConfig) *pubsubpb.Topic {
-	return &pubsubpb.Topic{Name: c.Name, Labels: c.Labels, State: pubsubpb.Topic_ACTIVE}
+	t := &pubsubpb.Topic{Name: c.Name, Labels: c.Labels, State: pubsubpb.Topic_ACTIVE}
+	if c.Retention > 0 {
+		t.MessageRetentionDuration = durationpb.New(c.Retention)
+	}
+	return t
 }

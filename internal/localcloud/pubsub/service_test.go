@@ -23,7 +23,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// The official client starts both and stops them late or never.
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		goleak.IgnoreAnyFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"))
+		goleak.IgnoreAnyFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"),
+		// It tries an ack again whose result nobody waits for any more.
+		goleak.IgnoreAnyFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).retryAcks"))
 }
 
 const (

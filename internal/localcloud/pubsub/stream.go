@@ -38,62 +38,79 @@ func (s *subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServe
 	// ended makes it stop there.
 	in := &receiver{
 		s: s, stream: stream, c: c, sub: first.GetSubscription(),
-		pings: make(chan struct{}, 1), done: make(chan error, 1), ended: make(chan struct{}),
+		pings: make(chan struct{}, 1), confirmations: make(chan *pubsubpb.StreamingPullResponse, 1),
+		done: make(chan error, 1), ended: make(chan struct{}),
 	}
 	defer close(in.ended)
 	if err := in.apply(first); err != nil {
 		return err
 	}
 	go in.run()
-	return s.send(stream, c, in)
+	return (&sender{stream: stream, c: c}).run(in, s.stop)
 }
 
-// send passes deliveries on until the stream ends.
-func (s *subscriber) send(stream pubsubpb.Subscriber_StreamingPullServer, c *broker.Consumer, in *receiver) error {
+// sender writes the responses of a stream. It belongs to one goroutine.
+type sender struct {
+	stream pubsubpb.Subscriber_StreamingPullServer
+	c      *broker.Consumer
+	told   broker.Properties // what the client has been told last
+	batch  []broker.Delivery
+}
+
+// run passes deliveries on until the stream ends.
+func (o *sender) run(in *receiver, stop <-chan struct{}) error {
 	// Clients learn the properties of the subscription from the first response.
-	if err := stream.Send(response(nil)); err != nil {
+	if err := o.send(&pubsubpb.StreamingPullResponse{}); err != nil {
 		return err
 	}
 	quiet := time.NewTicker(keepAlive)
 	defer quiet.Stop()
-	var batch []broker.Delivery
 	for {
+		var err error
 		select {
-		case <-c.Wake():
-			var err error
-			if batch, err = c.Take(batch[:0], responseMessages, responseBytes); err != nil {
-				return toStatus(err)
-			}
-			if len(batch) == 0 {
-				continue
-			}
-			if err := stream.Send(response(s.received(batch, s.showsAttempt(in.sub)))); err != nil {
-				return err
-			}
-			clear(batch) // an idle stream must not keep messages in memory
+		case <-o.c.Wake():
+			err = o.deliver()
 		case <-in.pings:
-			if err := stream.Send(response(nil)); err != nil {
-				return err
-			}
+			err = o.send(&pubsubpb.StreamingPullResponse{})
+		case r := <-in.confirmations:
+			err = o.send(r)
 		case <-quiet.C:
-			if err := stream.Send(response(nil)); err != nil {
-				return err
-			}
+			err = o.send(&pubsubpb.StreamingPullResponse{})
 		case err := <-in.done:
 			return err
-		case <-stream.Context().Done():
-			return toStatus(stream.Context().Err())
-		case <-s.stop:
+		case <-o.stream.Context().Done():
+			return toStatus(o.stream.Context().Err())
+		case <-stop:
 			return errStopping
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-func response(msgs []*pubsubpb.ReceivedMessage) *pubsubpb.StreamingPullResponse {
-	return &pubsubpb.StreamingPullResponse{
-		ReceivedMessages:       msgs,
-		SubscriptionProperties: &pubsubpb.StreamingPullResponse_SubscriptionProperties{},
+// deliver sends what the consumer has got, or properties that have changed.
+func (o *sender) deliver() error {
+	var err error
+	if o.batch, err = o.c.Take(o.batch[:0], responseMessages, responseBytes); err != nil {
+		return toStatus(err)
 	}
+	p := o.c.Properties()
+	if len(o.batch) == 0 && p == o.told {
+		return nil
+	}
+	err = o.send(&pubsubpb.StreamingPullResponse{ReceivedMessages: received(o.batch, p.Attempts)})
+	clear(o.batch) // an idle stream must not keep messages in memory
+	return err
+}
+
+func (o *sender) send(r *pubsubpb.StreamingPullResponse) error {
+	o.told = o.c.Properties()
+	r.SubscriptionProperties = &pubsubpb.StreamingPullResponse_SubscriptionProperties{
+		ExactlyOnceDeliveryEnabled: o.told.ExactlyOnce,
+		MessageOrderingEnabled:     o.told.Ordered,
+	}
+	return o.stream.Send(r)
 }
 
 // checkFirst checks the request that opens a stream.
@@ -119,8 +136,11 @@ type receiver struct {
 	c      *broker.Consumer
 	sub    string
 	pings  chan struct{} // the client wants to hear something
-	done   chan error    // why the stream ends; nil when the client half-closed it
-	ended  chan struct{} // the stream has ended
+	// confirmations are for the sender. It holds up the receiver when a client
+	// sends acks faster than it reads their results.
+	confirmations chan *pubsubpb.StreamingPullResponse
+	done          chan error    // why the stream ends; nil when the client half-closed it
+	ended         chan struct{} // the stream has ended
 }
 
 func (r *receiver) run() {
@@ -171,17 +191,11 @@ func (r *receiver) next(req *pubsubpb.StreamingPullRequest) error {
 	return r.apply(req)
 }
 
-// apply carries out the acks and deadlines of a request.
+// apply carries out the acks and deadlines of a request. In an exactly-once
+// subscription it has the outcome confirmed, in the others a malformed ack ID ends
+// the stream.
 func (r *receiver) apply(req *pubsubpb.StreamingPullRequest) error {
-	acks, err := parseAckIDs(req.GetAckIds())
-	if err != nil {
-		return err
-	}
-	mods, err := parseAckIDs(req.GetModifyDeadlineAckIds())
-	if err != nil {
-		return err
-	}
-	seconds := req.GetModifyDeadlineSeconds()
+	mods, seconds := req.GetModifyDeadlineAckIds(), req.GetModifyDeadlineSeconds()
 	if len(mods) != len(seconds) {
 		return invalid("modify_deadline_ack_ids has %d elements and modify_deadline_seconds %d: want as many", len(mods), len(seconds))
 	}
@@ -190,13 +204,64 @@ func (r *receiver) apply(req *pubsubpb.StreamingPullRequest) error {
 			return err
 		}
 	}
-	if _, err := r.s.broker.Ack(r.sub, acks); err != nil {
-		return toStatus(err)
+	if r.c.Properties().ExactlyOnce {
+		return r.applyExactly(req)
 	}
-	for i, id := range mods {
-		if err := r.s.modify(r.sub, []broker.AckID{id}, seconds[i]); err != nil {
-			return toStatus(err)
+	// All are checked before any has an effect.
+	for _, texts := range [][]string{req.GetAckIds(), mods} {
+		if _, err := parseAckIDs(texts); err != nil {
+			return err
 		}
+	}
+	if err := r.s.ack(r.sub, req.GetAckIds()); err != nil {
+		return err
+	}
+	return eachDeadline(mods, seconds, func(texts []string, n int32) error { return r.s.modify(r.sub, texts, n) })
+}
+
+func (r *receiver) applyExactly(req *pubsubpb.StreamingPullRequest) error {
+	var answer pubsubpb.StreamingPullResponse
+	if len(req.GetAckIds()) > 0 {
+		acked, err := r.s.ackExactly(r.sub, req.GetAckIds())
+		if err != nil {
+			return err
+		}
+		answer.AcknowledgeConfirmation = acked.ackConfirmation()
+	}
+	var modified ackResult
+	err := eachDeadline(req.GetModifyDeadlineAckIds(), req.GetModifyDeadlineSeconds(), func(texts []string, n int32) error {
+		part, err := r.s.modifyExactly(r.sub, texts, n)
+		modified.add(part)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(req.GetModifyDeadlineAckIds()) > 0 {
+		answer.ModifyAckDeadlineConfirmation = modified.modifyConfirmation()
+	}
+	if answer.GetAcknowledgeConfirmation() == nil && answer.GetModifyAckDeadlineConfirmation() == nil {
+		return nil
+	}
+	select {
+	case r.confirmations <- &answer:
+	case <-r.ended:
+	}
+	return nil
+}
+
+// eachDeadline calls do for each run of ack IDs with the same deadline, so that
+// nacks which came together are carried out together.
+func eachDeadline(texts []string, seconds []int32, do func(texts []string, seconds int32) error) error {
+	for len(texts) > 0 {
+		n := 1
+		for n < len(texts) && seconds[n] == seconds[0] {
+			n++
+		}
+		if err := do(texts[:n], seconds[0]); err != nil {
+			return err
+		}
+		texts, seconds = texts[n:], seconds[n:]
 	}
 	return nil
 }

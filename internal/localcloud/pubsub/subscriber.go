@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func (s *subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubs
 			return nil, toStatus(err)
 		}
 		if len(got) > 0 || req.GetReturnImmediately() { //nolint:staticcheck // deprecated, but clients still use it
-			return &pubsubpb.PullResponse{ReceivedMessages: s.received(got, s.showsAttempt(req.GetSubscription()))}, nil
+			return &pubsubpb.PullResponse{ReceivedMessages: received(got, c.Properties().Attempts)}, nil
 		}
 		select {
 		case <-c.Wake():
@@ -72,37 +73,91 @@ func (s *subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubs
 }
 
 func (s *subscriber) Acknowledge(_ context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
-	ids, err := checkAckRequest(req.GetSubscription(), req.GetAckIds())
-	if err != nil {
+	if err := checkAckRequest(req.GetSubscription(), req.GetAckIds()); err != nil {
 		return nil, err
 	}
-	if _, err := s.broker.Ack(req.GetSubscription(), ids); err != nil {
+	p, err := s.broker.Properties(req.GetSubscription())
+	if err != nil {
 		return nil, toStatus(err)
+	}
+	if p.ExactlyOnce {
+		r, err := s.ackExactly(req.GetSubscription(), req.GetAckIds())
+		return &emptypb.Empty{}, cmp.Or(err, r.err())
+	}
+	if err := s.ack(req.GetSubscription(), req.GetAckIds()); err != nil {
+		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
 func (s *subscriber) ModifyAckDeadline(_ context.Context, req *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
-	ids, err := checkAckRequest(req.GetSubscription(), req.GetAckIds())
-	if err != nil {
+	if err := checkAckRequest(req.GetSubscription(), req.GetAckIds()); err != nil {
 		return nil, err
 	}
 	if err := checkModifiedDeadline(req.GetAckDeadlineSeconds()); err != nil {
 		return nil, err
 	}
-	if err := s.modify(req.GetSubscription(), ids, req.GetAckDeadlineSeconds()); err != nil {
+	p, err := s.broker.Properties(req.GetSubscription())
+	if err != nil {
 		return nil, toStatus(err)
+	}
+	if p.ExactlyOnce {
+		r, err := s.modifyExactly(req.GetSubscription(), req.GetAckIds(), req.GetAckDeadlineSeconds())
+		return &emptypb.Empty{}, cmp.Or(err, r.err())
+	}
+	if err := s.modify(req.GetSubscription(), req.GetAckIds(), req.GetAckDeadlineSeconds()); err != nil {
+		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
-func (s *subscriber) modify(sub string, ids []broker.AckID, seconds int32) error {
-	if seconds == 0 {
-		_, err := s.broker.Nack(sub, ids)
+// ack settles deliveries. An ack ID that is stale does nothing, and a malformed
+// one refuses all.
+func (s *subscriber) ack(sub string, texts []string) error {
+	ids, err := parseAckIDs(texts)
+	if err != nil {
 		return err
 	}
-	_, err := s.broker.Extend(sub, ids, time.Duration(seconds)*time.Second)
-	return err
+	_, _, err = s.broker.Ack(sub, ids)
+	return toStatus(err)
+}
+
+// modify changes deadlines, or nacks with 0 seconds, and treats ack IDs as ack does.
+func (s *subscriber) modify(sub string, texts []string, seconds int32) error {
+	ids, err := parseAckIDs(texts)
+	if err != nil {
+		return err
+	}
+	_, err = s.setDeadline(sub, ids, seconds)
+	return toStatus(err)
+}
+
+func (s *subscriber) setDeadline(sub string, ids []broker.AckID, seconds int32) (stale []broker.AckID, err error) {
+	if seconds == 0 {
+		return s.broker.Nack(sub, ids)
+	}
+	return s.broker.Extend(sub, ids, time.Duration(seconds)*time.Second)
+}
+
+// ackExactly settles deliveries of an exactly-once subscription and tells what
+// became of each ack ID.
+func (s *subscriber) ackExactly(sub string, texts []string) (ackResult, error) {
+	p := parse(texts)
+	stale, early, err := s.broker.Ack(sub, p.ids)
+	if err != nil {
+		return ackResult{}, toStatus(err)
+	}
+	return p.result(stale, early), nil
+}
+
+// modifyExactly is to modify what ackExactly is to ack.
+func (s *subscriber) modifyExactly(sub string, texts []string, seconds int32) (ackResult, error) {
+	p := parse(texts)
+	stale, err := s.setDeadline(sub, p.ids, seconds)
+	if err != nil {
+		return ackResult{}, toStatus(err)
+	}
+	return p.result(stale, nil), nil
 }
 
 func (s *subscriber) Seek(_ context.Context, req *pubsubpb.SeekRequest) (*pubsubpb.SeekResponse, error) {
@@ -121,14 +176,9 @@ func (s *subscriber) Seek(_ context.Context, req *pubsubpb.SeekRequest) (*pubsub
 	return &pubsubpb.SeekResponse{}, nil
 }
 
-// showsAttempt reports whether deliveries carry their attempt: the service
-// counts for its clients only where there is a dead-letter policy.
-func (s *subscriber) showsAttempt(sub string) bool {
-	c, err := s.broker.Subscription(sub)
-	return err == nil && c.DeadLetter != nil
-}
-
-func (s *subscriber) received(ds []broker.Delivery, withAttempt bool) []*pubsubpb.ReceivedMessage {
+// received turns deliveries into the API's form. The service counts attempts for
+// its clients only where there is a dead-letter policy.
+func received(ds []broker.Delivery, withAttempt bool) []*pubsubpb.ReceivedMessage {
 	out := make([]*pubsubpb.ReceivedMessage, len(ds))
 	for i, d := range ds {
 		m := d.Message
@@ -158,32 +208,37 @@ func formatAckID(id broker.AckID) string {
 	return string(strconv.AppendUint(b, uint64(id), 36))
 }
 
+func parseAckID(text string) (broker.AckID, bool) {
+	digits, ok := strings.CutPrefix(text, ackIDPrefix)
+	n, err := strconv.ParseUint(digits, 36, 64)
+	return broker.AckID(n), ok && err == nil
+}
+
 func parseAckIDs(texts []string) ([]broker.AckID, error) {
 	ids := make([]broker.AckID, len(texts))
 	for i, text := range texts {
-		digits, ok := strings.CutPrefix(text, ackIDPrefix)
-		n, err := strconv.ParseUint(digits, 36, 64)
-		if !ok || err != nil {
+		id, ok := parseAckID(text)
+		if !ok {
 			return nil, invalid("malformed ack ID %.40q", text)
 		}
-		ids[i] = broker.AckID(n)
+		ids[i] = id
 	}
 	return ids, nil
 }
 
-func checkAckRequest(sub string, texts []string) ([]broker.AckID, error) {
+func checkAckRequest(sub string, texts []string) error {
 	if err := checkName(sub, "subscriptions"); err != nil {
-		return nil, err
+		return err
 	}
 	if len(texts) == 0 {
-		return nil, invalid("no ack IDs given: want at least 1")
+		return invalid("no ack IDs given: want at least 1")
 	}
 	size := 0
 	for _, text := range texts {
 		size += len(text)
 	}
 	if size > maxAckRequestBytes {
-		return nil, invalid("the ack IDs have %d bytes, the maximum of a request is %d", size, maxAckRequestBytes)
+		return invalid("the ack IDs have %d bytes, the maximum of a request is %d", size, maxAckRequestBytes)
 	}
-	return parseAckIDs(texts)
+	return nil
 }

@@ -18,9 +18,24 @@ import (
 var subscriptionFields = map[string]bool{
 	"name": true, "topic": true, "ack_deadline_seconds": true, "retain_acked_messages": true,
 	"message_retention_duration": true, "labels": true, "expiration_policy": true,
-	"dead_letter_policy": true, "retry_policy": true,
+	"dead_letter_policy": true, "retry_policy": true, "enable_exactly_once_delivery": true,
+	"enable_message_ordering": true, "filter": true,
 	"detached": true, "topic_message_retention_duration": true, "state": true,
 }
+
+// mutableFields are those that an update may name, immutableFields those that the
+// service never changes.
+var (
+	mutableFields = map[string]bool{
+		"ack_deadline_seconds": true, "retain_acked_messages": true, "message_retention_duration": true,
+		"labels": true, "expiration_policy": true, "dead_letter_policy": true, "retry_policy": true,
+		"enable_exactly_once_delivery": true,
+	}
+	immutableFields = []string{
+		"name", "topic", "filter", "enable_message_ordering",
+		"detached", "topic_message_retention_duration", "state", "analytics_hub_subscription_info", "tags",
+	}
+)
 
 func (s *subscriber) CreateSubscription(_ context.Context, p *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if err := checkName(p.GetName(), "subscriptions"); err != nil {
@@ -32,13 +47,21 @@ func (s *subscriber) CreateSubscription(_ context.Context, p *pubsubpb.Subscript
 	if err := onlyFields(p, subscriptionFields); err != nil {
 		return nil, err
 	}
-	c := broker.SubscriptionConfig{Name: p.GetName(), Topic: p.GetTopic()}
-	for _, f := range subscriptionSetters {
-		if err := f.set(&c, p); err != nil {
-			return nil, err
-		}
+	match, err := parseFilter(p.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	c := broker.SubscriptionConfig{
+		Name: p.GetName(), Topic: p.GetTopic(),
+		Ordered: p.GetEnableMessageOrdering(), Filter: p.GetFilter(), Match: match,
+	}
+	if err := configure(&c, p); err != nil {
+		return nil, err
 	}
 	if err := s.broker.CreateSubscription(c); err != nil {
+		return nil, toStatus(err)
+	}
+	if c, err = s.broker.Subscription(c.Name); err != nil {
 		return nil, toStatus(err)
 	}
 	return subscriptionProto(c), nil
@@ -60,40 +83,17 @@ func (s *subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateS
 	if err := checkName(p.GetName(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	paths := req.GetUpdateMask().GetPaths()
-	if len(paths) == 0 {
-		return nil, invalid("update_mask is empty: name the fields to update")
-	}
 	c, err := s.broker.UpdateSubscription(p.GetName(), func(c *broker.SubscriptionConfig) error {
-		for _, path := range paths {
-			if err := updateField(c, p, path); err != nil {
-				return err
-			}
+		merged := subscriptionProto(*c)
+		if err := merge(merged, p, req.GetUpdateMask().GetPaths(), mutableFields, immutableFields); err != nil {
+			return err
 		}
-		return nil
+		return configure(c, merged)
 	})
 	if err != nil {
 		return nil, toStatus(err)
 	}
 	return subscriptionProto(c), nil
-}
-
-func updateField(c *broker.SubscriptionConfig, p *pubsubpb.Subscription, path string) error {
-	top, _, nested := strings.Cut(path, ".")
-	for _, f := range subscriptionSetters {
-		switch {
-		case f.path != top:
-		case nested:
-			return unimplemented("the update of a part of " + top + "; name the whole field")
-		default:
-			return f.set(c, p)
-		}
-	}
-	// An empty push_config means pull, which every subscription here is anyway.
-	if top == "push_config" && isEmpty(p.GetPushConfig().ProtoReflect()) {
-		return nil
-	}
-	return unknownPath(p, path, "name", "topic", "filter", "enable_message_ordering")
 }
 
 func (s *subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
@@ -156,25 +156,20 @@ func (s *subscriber) DeleteSnapshot(context.Context, *pubsubpb.DeleteSnapshotReq
 	return nil, unimplemented("snapshots")
 }
 
-// subscriptionSetters check a field of the API and put it into the broker's
-// description. Each is used for creation, and for an update that names its path.
-var subscriptionSetters = []struct {
-	path string
-	set  func(*broker.SubscriptionConfig, *pubsubpb.Subscription) error
-}{
-	{"ack_deadline_seconds", setAckDeadline},
-	{"retain_acked_messages", func(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
-		c.RetainAcked = p.GetRetainAckedMessages()
-		return nil
-	}},
-	{"message_retention_duration", setRetention},
-	{"labels", func(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
-		c.Labels = maps.Clone(p.GetLabels())
-		return nil
-	}},
-	{"expiration_policy", setExpiration},
-	{"dead_letter_policy", setDeadLetter},
-	{"retry_policy", setRetry},
+// configure checks the mutable fields of the API and puts them into the broker's
+// description.
+func configure(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
+	c.RetainAcked = p.GetRetainAckedMessages()
+	c.ExactlyOnce = p.GetEnableExactlyOnceDelivery()
+	c.Labels = maps.Clone(p.GetLabels())
+	for _, set := range []func(*broker.SubscriptionConfig, *pubsubpb.Subscription) error{
+		setAckDeadline, setRetention, setExpiration, setDeadLetter, setRetry,
+	} {
+		if err := set(c, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func setAckDeadline(c *broker.SubscriptionConfig, p *pubsubpb.Subscription) error {
@@ -273,6 +268,13 @@ func subscriptionProto(c broker.SubscriptionConfig) *pubsubpb.Subscription {
 		ExpirationPolicy:         &pubsubpb.ExpirationPolicy{},
 		Detached:                 c.Detached,
 		State:                    pubsubpb.Subscription_ACTIVE,
+
+		EnableExactlyOnceDelivery: c.ExactlyOnce,
+		EnableMessageOrdering:     c.Ordered,
+		Filter:                    c.Filter,
+	}
+	if c.TopicRetention > 0 {
+		p.TopicMessageRetentionDuration = durationpb.New(c.TopicRetention)
 	}
 	if c.ExpirationTTL > 0 {
 		p.ExpirationPolicy.Ttl = durationpb.New(c.ExpirationTTL)
