@@ -79,6 +79,10 @@ bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE 
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt
 
+.PHONY: conformance
+conformance: build ## Run the Pub/Sub client's own integration tests against localcloud
+	go run ./test/conformance -bin bin
+
 .PHONY: verify
 verify: lint test test-helm test-containers demo ## Do what CI does
 
