@@ -79,6 +79,10 @@ bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE 
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt
 
+.PHONY: bench-localcloud
+bench-localcloud: build ## Measure localcloud with the official clients and print a table
+	go run ./test/cloudbench -bin bin
+
 .PHONY: conformance
 conformance: build ## Run the Pub/Sub client's own integration tests against localcloud
 	go run ./test/conformance -bin bin

@@ -79,7 +79,7 @@ type Server struct {
 	faults    *fault.Faults
 	broker    *broker.Broker
 	pubsub    *pubsub.Service
-	gcs       *gcs.Server      // nil without Cloud Storage
+	gcs       *gcs.Server // nil without Cloud Storage
 	listeners map[Service]net.Listener
 	grpc      []*grpc.Server
 	http      []*http.Server
@@ -87,9 +87,9 @@ type Server struct {
 	requests context.Context // of HTTP; ends when the Server stops
 	cancel   context.CancelFunc
 	serving  errgroup.Group
-	stop    sync.Once
-	stopped chan struct{}
-	detach  func() bool // ends the watch over Start's context
+	stop     sync.Once
+	stopped  chan struct{}
+	detach   func() bool // ends the watch over Start's context
 }
 
 // Start listens and serves, and returns once clients can connect. The Server runs until Close is called or

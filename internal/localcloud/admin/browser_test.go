@@ -46,7 +46,7 @@ func browser(t *testing.T, url string) context.Context {
 }
 
 // eventually evaluates an expression in the page until it is true.
-func eventually(t *testing.T, ctx context.Context, what, expression string) {
+func eventually(ctx context.Context, t *testing.T, what, expression string) {
 	t.Helper()
 	short, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -56,8 +56,8 @@ func eventually(t *testing.T, ctx context.Context, what, expression string) {
 	}
 }
 
-// count is an expression: what the page shows for a subscription in a column.
-func count(subscription, column string) string {
+// count is an expression: what the page shows for the subscription in a column.
+func count(column string) string {
 	return fmt.Sprintf(`document.querySelector('[data-subscription="%s"] [data-label="%s"]')?.textContent`, subscription, column)
 }
 
@@ -65,36 +65,36 @@ func TestPageIsLive(t *testing.T) {
 	b := setup(t)
 	client := b.pubsub()
 	ctx := browser(t, b.url)
-	eventually(t, ctx, "nothing is published yet", count(subscription, "backlog")+` === "0"`)
-	eventually(t, ctx, "no faults", `document.getElementById("faults").textContent.includes("everything works")`)
+	eventually(ctx, t, "nothing is published yet", count("backlog")+` === "0"`)
+	eventually(ctx, t, "no faults", `document.getElementById("faults").textContent.includes("everything works")`)
 
 	// The page refreshes by itself: this is the same document all the time.
 	if err := chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`)); err != nil {
 		t.Fatal(err)
 	}
 	b.publish(client, "a", "b", "c")
-	eventually(t, ctx, "three messages are published", count(subscription, "ready")+` === "3"`)
+	eventually(ctx, t, "three messages are published", count("ready")+` === "3"`)
 	m := b.pull(client)
-	eventually(t, ctx, "one is leased", count(subscription, "leased")+` === "1" && `+count(subscription, "backlog")+` === "3"`)
+	eventually(ctx, t, "one is leased", count("leased")+` === "1" && `+count("backlog")+` === "3"`)
 
 	item := m.GetMessage().GetAttributes()["item_id"]
 	if err := chromedp.Do(ctx, chromedp.SendKeys(chromedp.CSS("#item-id"), item+"\n")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, ctx, "its history", `[...document.querySelectorAll("#item li")].map(li => li.children[1].textContent).join() === "published,delivered"`)
+	eventually(ctx, t, "its history", `[...document.querySelectorAll("#item li")].map(li => li.children[1].textContent).join() === "published,delivered"`)
 	b.modify(client, m.GetAckId(), 0)
-	eventually(t, ctx, "its history goes on", `document.querySelector("#item .tag").textContent === "waiting"`)
+	eventually(ctx, t, "its history goes on", `document.querySelector("#item .tag").textContent === "waiting"`)
 
 	b.fault(`{"method":"Acknowledge","code":"UNAVAILABLE","count":5}`)
-	eventually(t, ctx, "the fault", `document.getElementById("faults").innerText.includes("answers UNAVAILABLE, before the effect")`)
+	eventually(ctx, t, "the fault", `document.getElementById("faults").innerText.includes("answers UNAVAILABLE, before the effect")`)
 	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS("#faults button"))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, ctx, "no faults any more", `document.getElementById("faults").textContent.includes("everything works")`)
+	eventually(ctx, t, "no faults any more", `document.getElementById("faults").textContent.includes("everything works")`)
 	if got := b.faults(); len(got) != 0 {
 		t.Errorf("the page removed the fault from itself only: %v", got)
 	}
-	eventually(t, ctx, "the same document", `window.sameDocument && document.getElementById("live").textContent.startsWith("live")`)
+	eventually(ctx, t, "the same document", `window.sameDocument && document.getElementById("live").textContent.startsWith("live")`)
 
 	// An open page does not hold up the end.
 	start := time.Now()
@@ -102,7 +102,7 @@ func TestPageIsLive(t *testing.T) {
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("Close took %v with the page open", took)
 	}
-	eventually(t, ctx, "the page says that it is cut off", `document.getElementById("live").className === "lost"`)
+	eventually(ctx, t, "the page says that it is cut off", `document.getElementById("live").className === "lost"`)
 }
 
 // Whoever publishes chooses these texts: the page shows them as text, and the browser would refuse to run them.
@@ -116,8 +116,8 @@ func TestPageShowsHostileTextAsText(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS("#subs table")), chromedp.SendKeys(chromedp.CSS("#item-id"), hostile+"\n")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, ctx, "the item", `document.querySelector("#item h3")?.textContent === `+fmt.Sprintf("%q", hostile))
-	eventually(t, ctx, "nothing of it became an element", `document.querySelectorAll("img, #item script, #item iframe").length === 0 && document.scripts.length === 1`)
+	eventually(ctx, t, "the item", `document.querySelector("#item h3")?.textContent === `+fmt.Sprintf("%q", hostile))
+	eventually(ctx, t, "nothing of it became an element", `document.querySelectorAll("img, #item script, #item iframe").length === 0 && document.scripts.length === 1`)
 	owned, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`(() => {
 		const script = document.createElement("script");
 		script.textContent = "window.owned = 1";

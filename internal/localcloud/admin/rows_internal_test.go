@@ -18,7 +18,7 @@ type slowRows struct {
 
 func (r *slowRows) CountRows(context.Context, string, []string, int) ([]spanner.Group, bool, error) {
 	r.calls++
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	return []spanner.Group{{Rows: int64(r.calls)}}, true, r.err
 }
 
@@ -32,7 +32,7 @@ func TestCountingLeavesTheMachineToOthers(t *testing.T) {
 			if _, err := c.count(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 		if rows.calls < 4 || rows.calls > 5 {
 			t.Errorf("counted %d times in 100 s, want every 21 s", rows.calls)
@@ -51,7 +51,7 @@ func TestCountingHoldsUpNobody(t *testing.T) {
 		if err != nil || len(got.groups) != 0 || time.Since(start) != 0 {
 			t.Errorf("count = %+v, %v after %v", got, err, time.Since(start))
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if got, _ := c.count(t.Context()); len(got.groups) != 1 {
 			t.Errorf("count afterwards = %+v", got)
 		}

@@ -26,7 +26,8 @@ func (f *Faults) HTTP(service string, operation func(*http.Request) string, next
 			}
 			next.ServeHTTP(w, r)
 		default:
-			broken := &brokenWriter{to: w, request: r, rule: rule, method: method, header: http.Header{}}
+			ctx := r.Context()
+			broken := &brokenWriter{to: w, header: http.Header{}, act: func() error { return rule.act(ctx, method) }}
 			next.ServeHTTP(broken, r)
 			if !broken.wrote { // an empty answer is one as well
 				broken.WriteHeader(http.StatusOK)
@@ -45,13 +46,11 @@ func (r Rule) actHTTP(req *http.Request, method string) error {
 
 // brokenWriter strikes when the answer starts: by then the request has had its effect. One goroutine writes.
 type brokenWriter struct {
-	to      http.ResponseWriter
-	request *http.Request
-	rule    Rule
-	method  string
-	header  http.Header // kept back until the answer is let through
-	wrote   bool
-	fault   error
+	to     http.ResponseWriter
+	act    func() error // what the rule does, once
+	header http.Header  // kept back until the answer is let through
+	wrote  bool
+	fault  error
 }
 
 func (w *brokenWriter) Header() http.Header { return w.header }
@@ -62,7 +61,7 @@ func (w *brokenWriter) WriteHeader(code int) {
 	}
 	w.wrote = true
 	if code < http.StatusBadRequest { // a refused request had no effect to lose the answer of
-		if w.fault = w.rule.act(w.request.Context(), w.method); w.fault != nil {
+		if w.fault = w.act(); w.fault != nil {
 			writeFailure(w.to, w.fault)
 			return
 		}
