@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/spotbatch/spotbatch/internal/item"
@@ -20,51 +19,30 @@ const MaxPayload = 10_000_000 - 4096
 // errEmpty says that there is nothing to publish.
 var errEmpty = errors.New("dataset has no items")
 
-// Options says how items are made.
-type Options struct {
-	// IDField is the field or column with the item ID of rows. Empty means id.
-	IDField string
-}
-
-// Position says where an item stands, for people.
-type Position struct {
-	// File is a path, or a gs:// address.
-	File string
-	// Line is the line on which the row begins, from 1; 0 when the item is the
-	// whole file.
-	Line int
-}
-
-// String returns file:line, or the file alone.
-func (p Position) String() string {
-	if p.Line == 0 {
-		return p.File
-	}
-	return p.File + ":" + strconv.Itoa(p.Line)
-}
-
-// Entry is an item, its RunID empty, and where it came from.
-type Entry struct {
-	item.Item
-	Position Position
-}
-
-// Entries is a sequence that ends after its first error.
-type Entries = iter.Seq2[Entry, error]
-
-// source is one argument of the user.
+// source is one file of rows, or one set of files.
 type source interface {
-	// entries reads the source from its start. Without payload the Data of an
+	// entries reads the source from its start, or what stands after the
+	// position, which is one of this source. Without payload the Data of an
 	// item that is a whole file may be left out, so that it need not be read.
-	entries(ctx context.Context, payload bool) Entries
+	// After a *BadRow reading goes on; any other error is the last.
+	entries(ctx context.Context, after Position, payload bool) Entries
+	// identity is what is known without reading everything.
+	identity() Source
 }
 
 // Dataset is all sources of a run, in the order in which they were given. It
-// can be read any number of times, and must be closed.
+// can be read any number of times, by one goroutine at a time, and must be
+// closed.
 type Dataset struct {
 	name    string
+	opts    Options
 	sources []source
 	bucket  *bucketClient
+	// identities are those of sources, completed by Check.
+	identities []Source
+	// skip holds the numbers of the entries that Check found to be duplicates,
+	// ascending.
+	skip []int64
 }
 
 // Open finds the sources: paths, or gs:// addresses. It reads no items.
@@ -72,10 +50,10 @@ func Open(ctx context.Context, sources []string, opts Options) (*Dataset, error)
 	if len(sources) == 0 {
 		return nil, errors.New("open dataset: no SOURCE; give files, a directory or gs://bucket/prefix")
 	}
-	if opts.IDField == "" {
-		opts.IDField = "id"
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("open dataset: %w", err)
 	}
-	d := &Dataset{bucket: &bucketClient{}}
+	d := &Dataset{opts: opts, bucket: &bucketClient{}}
 	names := make([]string, len(sources))
 	for i, arg := range sources {
 		var src source
@@ -91,6 +69,7 @@ func Open(ctx context.Context, sources []string, opts Options) (*Dataset, error)
 			return nil, errors.Join(fmt.Errorf("open dataset: %w", err), d.Close())
 		}
 		d.sources = append(d.sources, src)
+		d.identities = append(d.identities, src.identity())
 	}
 	d.name = strings.Join(names, " ")
 	return d, nil
@@ -99,43 +78,98 @@ func Open(ctx context.Context, sources []string, opts Options) (*Dataset, error)
 // Name identifies the dataset: its sources, local ones as absolute paths.
 func (d *Dataset) Name() string { return d.name }
 
-// Close ends the connection to the bucket, if there is one.
+// Sources returns the identity of each source; that of a set of files is
+// complete after Check.
+func (d *Dataset) Sources() []Source { return slices.Clone(d.identities) }
+
+// Close ends the connection to the bucket, if there is one, and removes
+// temporary files.
 func (d *Dataset) Close() error { return d.bucket.close() }
 
 // Items reads all items. A dataset without any ends with an error.
-func (d *Dataset) Items(ctx context.Context) Entries { return d.read(ctx, true) }
+func (d *Dataset) Items(ctx context.Context) Entries { return d.read(ctx, Position{}, true) }
+
+// ItemsAfter reads the items after the one at the position, which must be of
+// the same dataset, unchanged. The positions of its entries count on from
+// there. Skipping duplicates needs a Check before.
+func (d *Dataset) ItemsAfter(ctx context.Context, after Position) Entries {
+	return d.read(ctx, after, true)
+}
 
 // Survey reads all items as Items does, without the Data of those that are
 // whole files, which it finds without opening them.
-func (d *Dataset) Survey(ctx context.Context) Entries { return d.read(ctx, false) }
+func (d *Dataset) Survey(ctx context.Context) Entries { return d.read(ctx, Position{}, false) }
 
-func (d *Dataset) read(ctx context.Context, payload bool) Entries {
+func (d *Dataset) read(ctx context.Context, after Position, payload bool) Entries {
 	return func(yield func(Entry, error) bool) {
-		count := 0
-		for _, src := range d.sources {
-			for entry, err := range src.entries(ctx, payload) {
+		counts := after.Counts
+		for i := after.Source; i < len(d.sources); i++ {
+			from := Position{Source: i}
+			if i == after.Source {
+				from = after
+			}
+			for entry, err := range d.sources[i].entries(ctx, from, payload) {
 				if err == nil {
 					err = check(entry)
 				}
-				if err == nil {
-					err = context.Cause(ctx)
+				if cause := context.Cause(ctx); cause != nil {
+					err = cause
 				}
+				entry.Position.Source = i
+				err = d.count(&counts, &entry, err)
+				entry.Position.Counts = counts
 				if !yield(entry, err) || err != nil {
 					return
 				}
-				count++
 			}
 		}
-		if count == 0 {
+		if counts.Read == 0 {
 			yield(Entry{}, fmt.Errorf("%s: %w; give a SOURCE that has some", d.name, errEmpty))
 		}
 	}
 }
 
+// count counts one entry, and returns the error that ends the reading.
+func (d *Dataset) count(counts *Counts, entry *Entry, err error) error {
+	bad, isBad := errors.AsType[*BadRow](err)
+	if err != nil && !isBad {
+		return err
+	}
+	counts.Read++
+	switch {
+	case isBad:
+		counts.Rejected++
+		if d.opts.MaxBadRows >= 0 && counts.Rejected > d.opts.MaxBadRows {
+			return d.tooMany(bad)
+		}
+		entry.Problem = bad
+	case d.skipped(counts.Read):
+		counts.Skipped++
+		entry.Problem = fmt.Errorf("%w %q", ErrDuplicate, entry.ItemID)
+	default:
+		counts.Items++
+		counts.Bytes += int64(len(entry.Data))
+	}
+	return nil
+}
+
+// tooMany says what the limit was when it was not 0.
+func (d *Dataset) tooMany(bad *BadRow) error {
+	if d.opts.MaxBadRows == 0 {
+		return bad
+	}
+	return fmt.Errorf("more than %d bad rows (--max-bad-rows), the last: %w", d.opts.MaxBadRows, bad)
+}
+
+func (d *Dataset) skipped(number int64) bool {
+	_, found := slices.BinarySearch(d.skip, number)
+	return found
+}
+
 // check holds for every kind of source.
 func check(e Entry) error {
 	if err := item.CheckItemID(e.ItemID); err != nil {
-		return fmt.Errorf("%s: %w", e.Position, err)
+		return &BadRow{At: e.Position, Err: err}
 	}
 	if len(e.Data) > MaxPayload {
 		return tooLarge(e.Position, int64(len(e.Data)))
@@ -144,7 +178,7 @@ func check(e Entry) error {
 }
 
 func tooLarge(at Position, size int64) error {
-	return fmt.Errorf("%s: the item has %d bytes; a message carries at most %d", at, size, MaxPayload)
+	return &BadRow{At: at, Err: fmt.Errorf("the item has %d bytes; a message carries at most %d", size, MaxPayload)}
 }
 
 // absolute returns the path that stays the same wherever the same command is

@@ -42,7 +42,9 @@ type rows struct {
 	opts Options
 }
 
-func (s rows) entries(ctx context.Context, _ bool) Entries {
+func (s rows) identity() Source { return Source{Name: s.file.name, Size: s.file.size} }
+
+func (s rows) entries(ctx context.Context, after Position, _ bool) Entries {
 	return func(yield func(Entry, error) bool) {
 		r, err := s.file.open(ctx)
 		if err != nil {
@@ -51,7 +53,16 @@ func (s rows) entries(ctx context.Context, _ bool) Entries {
 		}
 		// Closing a file that was only read cannot lose anything.
 		defer func() { _ = r.Close() }()
-		s.read(s.file.name, r, s.opts)(yield)
+		var row int64
+		for e, err := range s.read(s.file.name, r, s.opts) {
+			if row++; row <= after.Row && err == nil {
+				continue
+			}
+			e.Position.Row = row
+			if !yield(e, err) {
+				return
+			}
+		}
 	}
 }
 
@@ -61,11 +72,18 @@ type files struct {
 	list func(ctx context.Context, visit func(file, error) bool)
 }
 
-func (s files) entries(ctx context.Context, payload bool) Entries {
+func (s files) identity() Source { return Source{} }
+
+func (s files) entries(ctx context.Context, after Position, payload bool) Entries {
 	return func(yield func(Entry, error) bool) {
+		skipping := after.File != ""
 		s.list(ctx, func(f file, err error) bool {
 			if err != nil {
 				return yield(Entry{}, err)
+			}
+			if skipping {
+				skipping = f.name != after.File
+				return true
 			}
 			return yield(f.entry(ctx, payload))
 		})
