@@ -153,9 +153,18 @@ func (s *subscription) rewind(e *entry) {
 		if x.state == stateEarly {
 			s.count.Acked--
 		}
+		s.recordReturn(x)
 		s.release(x)
 		x.redelivery = true
 		s.wait(x)
+	}
+}
+
+// recordReturn records that an entry will be delivered again, if anybody has seen
+// it.
+func (s *subscription) recordReturn(e *entry) {
+	if e.state == stateEarly || e.state == stateLeased && e.taken {
+		s.record(Returned, e)
 	}
 }
 
@@ -167,6 +176,9 @@ func (s *subscription) disband() {
 			continue
 		}
 		acked := e.state == stateEarly
+		if !acked {
+			s.recordReturn(e)
+		}
 		s.release(e)
 		e.state = stateIdle
 		if acked {

@@ -213,6 +213,17 @@ func (s *subscription) retain(e *entry) {
 	s.forget(e)
 }
 
+// forgetAcked drops what was kept for Seek only, once that is no longer wanted.
+func (s *subscription) forgetAcked() {
+	for e := s.log.head; e != nil; {
+		next := e.log.next
+		if e.state == stateAcked {
+			s.forget(e)
+		}
+		e = next
+	}
+}
+
 func (s *subscription) forget(e *entry) {
 	e.state = stateGone
 	s.log.remove(e)
