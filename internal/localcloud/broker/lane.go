@@ -76,6 +76,22 @@ func (s *subscription) unpark(e *entry) {
 	s.b.touch(s)
 }
 
+// unparkAny unparks an entry whose holder has room, and reports whether there was
+// one. Mostly place has done that already; but what it unparks may go to another
+// consumer after all, since the lane may have been free by then.
+func (s *subscription) unparkAny() bool {
+	if s.waiting == 0 {
+		return false
+	}
+	for _, c := range s.roomy.items {
+		if e := c.parked.head; e != nil {
+			s.unpark(e)
+			return true
+		}
+	}
+	return false
+}
+
 // sent notes that the next entry of a lane has been leased to c.
 func (s *subscription) sent(e *entry, c *Consumer) {
 	l := e.rank.lane

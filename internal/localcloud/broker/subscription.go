@@ -125,7 +125,10 @@ func (s *subscription) dispatch(now time.Duration) {
 	for len(s.roomy.items) > 0 {
 		e := s.take()
 		if e == nil {
-			return
+			if !s.unparkAny() {
+				return
+			}
+			continue
 		}
 		c := s.choose(e)
 		if !c.hasRoom() {
