@@ -47,7 +47,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long: "Runs Pub/Sub, Spanner and Cloud Storage on this machine, in memory, over their real APIs.\n" +
 			"Prints the environment that points the official clients at it, then \"ready\", and serves until\n" +
 			"SIGTERM or ctrl-C. Nothing is kept.",
-		Example:       "  localcloud\n  localcloud --pubsub 127.0.0.1:0 --spanner 127.0.0.1:0 --gcs 127.0.0.1:0",
+		Example:       "  localcloud\n  localcloud --pubsub 127.0.0.1:0 --spanner 127.0.0.1:0 --gcs 127.0.0.1:0 --admin \"\"",
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -62,6 +62,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.Flags().StringVar(&cfg.PubSubAddr, string(localcloud.PubSub), cfg.PubSubAddr, "`host:port` for Pub/Sub; port 0 takes a free one, \"\" leaves the service out")
 	root.Flags().StringVar(&cfg.SpannerAddr, string(localcloud.Spanner), cfg.SpannerAddr, "`host:port` for Spanner; as above")
 	root.Flags().StringVar(&cfg.GCSAddr, string(localcloud.GCS), cfg.GCSAddr, "`host:port` for Cloud Storage; as above")
+	root.Flags().StringVar(&cfg.AdminAddr, string(localcloud.Admin), cfg.AdminAddr, "`host:port` for faults on demand, and a page that shows where everything is; as above")
 	root.AddCommand(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
@@ -108,7 +109,7 @@ func explain(err error) string {
 		return err.Error()
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Sprintf("--%s %s: the address is in use; stop what listens there, or give another port", listen.Service, listen.Addr)
+		return fmt.Sprintf("--%s %s: the address is in use; stop what listens there, give another port, or \"\" to leave it out", listen.Service, listen.Addr)
 	}
 	reason := listen.Err
 	if op, ok := errors.AsType[*net.OpError](reason); ok {

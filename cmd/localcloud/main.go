@@ -13,8 +13,7 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	release()
-	os.Exit(code)
+	// Held to the end: a second signal must not turn a clean end into a killed process.
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -69,6 +69,7 @@ func newRoot(stop signals.Stop, environ []string, stdout, stderr io.Writer) *cob
 		Short:         "Run a model on the items of a Pub/Sub subscription and store the results in Spanner",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usageError{fmt.Errorf("say what to do, such as `worker run`; `%s --help` lists the commands", cmd.CommandPath())}
 		},
@@ -123,7 +124,7 @@ func newRoot(stop signals.Stop, environ []string, stdout, stderr io.Writer) *cob
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown argument %q; see `%s --help`", args[0], cmd.CommandPath())}
+		return usageError{fmt.Errorf("unknown command or argument %q; see `%s --help`", args[0], cmd.CommandPath())}
 	}
 	return nil
 }

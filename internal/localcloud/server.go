@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/admin"
 	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
 	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
 	"github.com/spotbatch/spotbatch/internal/localcloud/gcs"
@@ -35,11 +36,13 @@ type Config struct {
 	PubSubAddr  string
 	SpannerAddr string
 	GCSAddr     string
+	// AdminAddr is where faults are asked for and the state is shown. Only with it a history of messages is kept.
+	AdminAddr string
 }
 
 // Default returns the ports that the official emulators use, on the loopback interface.
 func Default() Config {
-	return Config{PubSubAddr: "127.0.0.1:8085", SpannerAddr: "127.0.0.1:9010", GCSAddr: "127.0.0.1:4443"}
+	return Config{PubSubAddr: "127.0.0.1:8085", SpannerAddr: "127.0.0.1:9010", GCSAddr: "127.0.0.1:4443", AdminAddr: "127.0.0.1:8090"}
 }
 
 // Service names one of the services in a ListenError.
@@ -50,7 +53,11 @@ const (
 	PubSub  Service = "pubsub"
 	Spanner Service = "spanner"
 	GCS     Service = "gcs"
+	Admin   Service = "admin" // localcloud's own API
 )
+
+// gcsName is the service's name in faults.
+const gcsName = "storage"
 
 // ListenError is Start's error when an address cannot be had.
 type ListenError struct {
@@ -72,25 +79,29 @@ type Server struct {
 	faults    *fault.Faults
 	broker    *broker.Broker
 	pubsub    *pubsub.Service
+	gcs       *gcs.Server // nil without Cloud Storage
 	listeners map[Service]net.Listener
 	grpc      []*grpc.Server
-	http      *http.Server // nil without Cloud Storage
-	gcs       *gcs.Server  // nil likewise
+	http      []*http.Server
 
-	serving errgroup.Group
-	stop    sync.Once
-	stopped chan struct{}
-	detach  func() bool // ends the watch over Start's context
+	requests context.Context // of HTTP; ends when the Server stops
+	cancel   context.CancelFunc
+	serving  errgroup.Group
+	stop     sync.Once
+	stopped  chan struct{}
+	detach   func() bool // ends the watch over Start's context
 }
 
 // Start listens and serves, and returns once clients can connect. The Server runs until Close is called or
 // ctx is done. With an error nothing is left running; an address that cannot be had is a *ListenError.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{faults: fault.New(), listeners: map[Service]net.Listener{}, stopped: make(chan struct{})}
+	s.requests, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.listen(ctx, cfg); err != nil {
 		for _, listener := range s.listeners {
 			_ = listener.Close()
 		}
+		s.cancel()
 		return nil, err
 	}
 	if err := s.serve(); err != nil {
@@ -103,27 +114,39 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 
 // listen takes all addresses before anything is served, so that a taken one leaves nothing half started.
 func (s *Server) listen(ctx context.Context, cfg Config) error {
-	for service, addr := range map[Service]string{PubSub: cfg.PubSubAddr, Spanner: cfg.SpannerAddr, GCS: cfg.GCSAddr} {
-		if addr == "" {
+	for _, wanted := range []struct {
+		service Service
+		addr    string
+	}{{PubSub, cfg.PubSubAddr}, {Spanner, cfg.SpannerAddr}, {GCS, cfg.GCSAddr}, {Admin, cfg.AdminAddr}} {
+		if wanted.addr == "" {
 			continue
 		}
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted.addr)
 		if err != nil {
-			return &ListenError{Service: service, Addr: addr, Err: err}
+			return &ListenError{Service: wanted.service, Addr: wanted.addr, Err: err}
 		}
-		s.listeners[service] = listener
+		s.listeners[wanted.service] = listener
 	}
 	return nil
 }
 
 func (s *Server) serve() error {
+	sources := admin.Sources{Faults: s.faults, Methods: admin.Methods{}}
 	if listener := s.listeners[PubSub]; listener != nil {
-		s.broker = broker.New(nil, nil)
+		var recorder broker.Recorder
+		if s.listeners[Admin] != nil {
+			sources.History = admin.NewHistory(0)
+			recorder = sources.History
+		}
+		s.broker = broker.New(nil, recorder)
+		sources.Broker = s.broker
 		s.pubsub = pubsub.New(s.broker)
-		s.serveGRPC(listener, s.pubsub.Register, pubsub.ServerOptions())
+		s.serveGRPC(listener, s.pubsub.Register, pubsub.ServerOptions(), sources.Methods)
 	}
 	if listener := s.listeners[Spanner]; listener != nil {
-		s.serveGRPC(listener, spanner.New().Register, spanner.ServerOptions())
+		service := spanner.New()
+		sources.Rows = service
+		s.serveGRPC(listener, service.Register, spanner.ServerOptions(), sources.Methods)
 	}
 	if listener := s.listeners[GCS]; listener != nil {
 		server, err := gcs.New()
@@ -131,25 +154,45 @@ func (s *Server) serve() error {
 			return err
 		}
 		s.gcs = server
-		s.http = &http.Server{Handler: server.Handler(), ReadHeaderTimeout: headerTimeout}
-		s.serving.Go(func() error {
-			if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("serve Cloud Storage: %w", err)
-			}
-			return nil
-		})
+		sources.Methods[gcsName] = gcs.Operations()
+		s.serveHTTP(listener, s.faults.HTTP(gcsName, gcs.Operation, server.Handler()))
+	}
+	if listener := s.listeners[Admin]; listener != nil {
+		server := admin.New(sources)
+		s.serving.Go(func() error { return server.Run(s.requests) })
+		s.serveHTTP(listener, server.Handler())
 	}
 	return nil
 }
 
-// serveGRPC serves one API. A panic is caught outside of the faults, so that both look like the service's own.
-func (s *Server) serveGRPC(listener net.Listener, register func(grpc.ServiceRegistrar), options []grpc.ServerOption) {
+func (s *Server) serveHTTP(listener net.Listener, handler http.Handler) {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return s.requests },
+	}
+	s.http = append(s.http, server)
+	s.serving.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+		}
+		return nil
+	})
+}
+
+// serveGRPC serves one API and adds its methods to those given. A panic is caught outside of the faults, so that
+// both look like the service's own.
+func (s *Server) serveGRPC(listener net.Listener, register func(grpc.ServiceRegistrar), options []grpc.ServerOption, methods admin.Methods) {
 	server := grpc.NewServer(append(options,
 		grpc.ChainUnaryInterceptor(guard.Unary, s.faults.Unary),
 		grpc.ChainStreamInterceptor(guard.Stream, s.faults.Stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
 	)...)
 	register(server)
+	for name, info := range server.GetServiceInfo() {
+		for _, method := range info.Methods {
+			methods[name] = append(methods[name], method.Name)
+		}
+	}
 	s.grpc = append(s.grpc, server)
 	s.serving.Go(func() error {
 		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -180,7 +223,7 @@ func reachable(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// Env returns the variables, as NAME=value, that point the official clients at this Server.
+// Env returns the variables, as NAME=value, that point the official clients at this Server, and LOCALCLOUD_ADMIN_HOST.
 func (s *Server) Env() []string {
 	var env []string
 	for _, v := range []struct {
@@ -190,6 +233,7 @@ func (s *Server) Env() []string {
 		{"PUBSUB_EMULATOR_HOST", "", PubSub},
 		{"SPANNER_EMULATOR_HOST", "", Spanner},
 		{"STORAGE_EMULATOR_HOST", "http://", GCS},
+		{"LOCALCLOUD_ADMIN_HOST", "", Admin},
 	} {
 		if addr := s.Addr(v.service); addr != "" {
 			env = append(env, v.name+"="+v.prefix+addr)
@@ -198,7 +242,8 @@ func (s *Server) Env() []string {
 	return env
 }
 
-// Faults returns the faults of the gRPC services; there are none until some are added.
+// Faults returns the faults of the services; there are none until some are added. Cloud Storage is the service
+// "storage" in them, with the methods of gcs.Operations.
 func (s *Server) Faults() *fault.Faults { return s.faults }
 
 // Broker returns the broker behind Pub/Sub, nil if that is left out.
@@ -229,8 +274,11 @@ func (s *Server) shutDown() {
 		for _, server := range s.grpc {
 			server.Stop()
 		}
-		if s.http != nil {
-			_ = s.http.Close()
+		for _, server := range s.http {
+			_ = server.Close()
+		}
+		s.cancel() // after the connections have gone: a request that hangs must not get an answer now
+		if s.gcs != nil {
 			s.gcs.Close()
 		}
 	})

@@ -98,7 +98,13 @@ func (r *memoryRuns) Update(ctx context.Context, id string, state State, publish
 	if !found {
 		return ErrNoRun
 	}
-	run.State, run.Published = state, published
+	switch {
+	case run.State == StateCancelled:
+		return ErrCancelled
+	case run.State == StatePublished && state == StatePublishing:
+		return ErrPublished
+	}
+	run.State, run.Published = state, max(run.Published, published)
 	r.updates = append(r.updates, run)
 	applied, err := true, error(nil)
 	if r.fail != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,6 +46,16 @@ func (r memoryResults) Statuses(_ context.Context, keys []item.Key) (map[item.Ke
 		}
 		if !wanted {
 			delete(found, key)
+		}
+	}
+	return found, nil
+}
+
+func (r memoryResults) Rows(_ context.Context, keys []item.Key) (map[item.Key]Row, error) {
+	found := map[item.Key]Row{}
+	for _, row := range r.rows {
+		if key := (item.Key{RunID: "r", ItemID: row.ItemID}); slices.Contains(keys, key) {
+			found[key] = row
 		}
 	}
 	return found, nil

@@ -47,6 +47,8 @@ type Cluster struct {
 	opts Options
 	env  []string
 
+	local *Process
+
 	mu        sync.Mutex
 	processes []*Process
 	workers   int
@@ -57,7 +59,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts}
 	out, in := io.Pipe()
 	cmd := exec.Command(filepath.Join(opts.Bin, "localcloud"),
-		"--pubsub", "127.0.0.1:0", "--spanner", "127.0.0.1:0", "--gcs", "127.0.0.1:0")
+		"--pubsub", "127.0.0.1:0", "--spanner", "127.0.0.1:0", "--gcs", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	cmd.Dir = opts.WorkDir
 	cmd.Stdout = in
 	local, err := c.launch("localcloud", cmd)
@@ -88,7 +90,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 			c.Close()
 			return nil, fmt.Errorf("start localcloud: %w\n%s", r.err, local.Log())
 		}
-		c.env = r.env
+		c.env, c.local = r.env, local
 		return c, nil
 	case <-ctx.Done():
 		c.Close()
@@ -114,6 +116,9 @@ func readEnv(r io.Reader) ([]string, error) {
 
 // Env is the environment in which clients find this localcloud.
 func (c *Cluster) Env() []string { return c.env }
+
+// Localcloud is the process of the local services, for tests that break it.
+func (c *Cluster) Localcloud() *Process { return c.local }
 
 // environ is the environment of a process of the cluster: later entries win.
 func (c *Cluster) environ(extra []string) []string {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"net"
 	"syscall"
 	"testing"
 	"time"
@@ -90,6 +91,41 @@ func TestStuckRunnerDoesNotHoldTheDrain(t *testing.T) {
 	publisher(t, c, "publish", "--run", "r", numbers(t, 4))
 	w := startWorker(t, c, "SPOTBATCH_LOG_LEVEL=debug")
 	waitLine(t, w, "batch enters the model")
+	if exit := stop(t, w, syscall.SIGTERM); exit.Code != 0 || exit.Took > 4*time.Second {
+		t.Errorf("exit %d after %s, want 0 within drain.timeout (4s)\n%s", exit.Code, exit.Took, w.Log())
+	}
+}
+
+// A telemetry endpoint that takes everything and answers nothing costs the
+// drain at most telemetry.flush_timeout.
+func TestBlackHoleTelemetryDoesNotHoldTheDrain(t *testing.T) {
+	t.Parallel()
+	hole, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	c := newCluster(t, baseEnv()...)
+	publisher(t, c, "publish", "--run", "r", numbers(t, 20))
+	w := startWorker(t, c,
+		"SPOTBATCH_TELEMETRY_TRACES=otlp", "SPOTBATCH_TELEMETRY_METRICS=otlp",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+hole.Addr().String())
+	waitStatus(t, c, complete)
+	if exit := stop(t, w, syscall.SIGTERM); exit.Code != 0 || exit.Took > 3*time.Second {
+		t.Errorf("exit %d after %s, want 0 about 1s after the drain\n%s", exit.Code, exit.Took, w.Log())
+	}
+}
+
+// Pub/Sub and Spanner that do not answer any more cannot hold the process.
+func TestSilentCloudDoesNotHoldTheDrain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, append(baseEnv("-sleep", "200ms"), "SPOTBATCH_DRAIN_TIMEOUT=4s")...)
+	publisher(t, c, "publish", "--run", "r", numbers(t, 200))
+	w := startWorker(t, c, "SPOTBATCH_LOG_LEVEL=debug")
+	waitLine(t, w, "batch enters the model")
+	if err := c.Localcloud().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	if exit := stop(t, w, syscall.SIGTERM); exit.Code != 0 || exit.Took > 4*time.Second {
 		t.Errorf("exit %d after %s, want 0 within drain.timeout (4s)\n%s", exit.Code, exit.Took, w.Log())
 	}

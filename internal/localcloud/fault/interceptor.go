@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,7 +12,7 @@ import (
 
 // Unary applies the rules to unary calls.
 func (f *Faults) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	rule, struck := f.strike(info.FullMethod)
+	rule, struck := f.strike(rpc(info.FullMethod, false))
 	if !struck {
 		return handler(ctx, req)
 	}
@@ -33,40 +34,50 @@ func (f *Faults) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 // Stream applies the rules to streams. A fault ends the stream.
 func (f *Faults) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	rule, struck := f.strike(info.FullMethod)
-	if !struck {
-		return handler(srv, stream)
-	}
-	if rule.When == Before {
-		if err := rule.act(stream.Context(), info.FullMethod); err != nil {
+	ctx, end := context.WithCancelCause(stream.Context())
+	defer end(nil)
+	opened, rule, struck := f.enter(rpc(info.FullMethod, true), end)
+	defer f.leave(opened)
+	if struck && rule.When == Before {
+		if err := rule.act(ctx, info.FullMethod); err != nil {
 			return err
 		}
-		return handler(srv, stream)
 	}
-	broken := &brokenStream{ServerStream: stream, rule: rule, method: info.FullMethod}
-	err := handler(srv, broken)
-	if broken.fault != nil {
-		return broken.fault // the handler may have put its own words around it
+	watched := &watchedStream{ServerStream: stream, ctx: ctx, rule: rule, method: info.FullMethod, armed: struck && rule.When == After}
+	err := handler(srv, watched)
+	// The handler may have put its own words around what ended it.
+	if cause, ok := errors.AsType[closed](context.Cause(ctx)); ok {
+		return cause.error
+	}
+	if watched.fault != nil {
+		return watched.fault
 	}
 	return err
 }
 
-// brokenStream strikes at the first message that is sent. One goroutine sends at a time, as gRPC demands.
-type brokenStream struct {
+// closed is why a rule with Close ended a stream: the status that the client gets.
+type closed struct{ error }
+
+// watchedStream can be ended by its context, and strikes at the first message that is sent if it is armed.
+// One goroutine sends at a time, as gRPC demands.
+type watchedStream struct {
 	grpc.ServerStream
+	ctx    context.Context
 	rule   Rule
 	method string
-	struck bool
+	armed  bool
 	fault  error
 }
 
-func (s *brokenStream) SendMsg(m any) error {
+func (s *watchedStream) Context() context.Context { return s.ctx }
+
+func (s *watchedStream) SendMsg(m any) error {
 	if s.fault != nil {
 		return s.fault
 	}
-	if !s.struck {
-		s.struck = true
-		if s.fault = s.rule.act(s.Context(), s.method); s.fault != nil {
+	if s.armed {
+		s.armed = false
+		if s.fault = s.rule.act(s.ctx, s.method); s.fault != nil {
 			return s.fault
 		}
 	}
@@ -88,12 +99,20 @@ func (r Rule) act(ctx context.Context, method string) error {
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
-	if r.Code == codes.OK {
+	if r.Code == codes.OK && !r.Close {
 		return nil
 	}
-	message := r.Message
+	return r.failure(method)
+}
+
+// failure is the status that takes the place of an answer.
+func (r Rule) failure(method string) error {
+	code, message := r.Code, r.Message
+	if code == codes.OK {
+		code = codes.Unavailable // of Close
+	}
 	if message == "" {
 		message = "injected fault in " + method
 	}
-	return status.Error(r.Code, message)
+	return status.Error(code, message)
 }

@@ -66,7 +66,7 @@ func TestBarDraws(t *testing.T) {
 		b.Show(3, 0)
 		b.End()
 		b.Begin("publishing", 4)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		b.Show(4, 100)
 		b.End()
 		for _, want := range []string{"checking", "(3/-", "publishing", "(4/4"} {
