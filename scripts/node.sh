@@ -1,8 +1,8 @@
 #!/bin/sh
 # Fetches the Node clients with which test/node tests localcloud into .cache/,
 # and prints the folder in which `node` finds them. Does nothing when they are
-# there already. They come from npm, through whatever registry npm is configured
-# with; no script of a package is run.
+# there already; with --no-fetch it fails when they are not. They come from npm,
+# through whatever registry npm is configured with; no script of a package is run.
 set -eu
 
 # The latest that run on Node.js 18 and 20.
@@ -19,6 +19,7 @@ cache=$(cd "$(dirname "$0")/.." && pwd)/.cache
 # The versions are part of the path, so that a new pin is fetched by itself.
 target=$cache/node/pubsub-$PUBSUB-spanner-$SPANNER
 if [ ! -d "$target" ]; then
+	[ "${1:-}" != --no-fetch ] || fail "the clients are not in .cache yet; \`make test-node\` fetches them"
 	command -v npm >/dev/null 2>&1 || fail "npm is missing; install Node.js with npm"
 	mkdir -p "$cache/node"
 	tmp=$(mktemp -d "$cache/node/fetch.XXXXXX")

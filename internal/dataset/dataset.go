@@ -11,10 +11,19 @@ import (
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
-// MaxPayload is the size of the largest payload in bytes: a Pub/Sub request
-// holds 10,000,000 bytes (https://cloud.google.com/pubsub/quotas), of which
-// the rest is left to attributes, trace context and framing.
-const MaxPayload = 10_000_000 - 4096
+const (
+	// maxRequest is the size of the largest Pub/Sub request in bytes
+	// (https://cloud.google.com/pubsub/quotas), and so of a message.
+	maxRequest = 10_000_000
+	// reserved are the bytes of a request that are no payload and no item ID:
+	// the topic's name (at most 300), the run's ID (64), content type and trace
+	// context (about 100 each), the attributes' names and the framing.
+	reserved = 768
+)
+
+// payloadLimit is the size of the largest payload that a message with this ID
+// carries.
+func payloadLimit(id string) int64 { return maxRequest - reserved - int64(len(id)) }
 
 // errEmpty says that there is nothing to publish.
 var errEmpty = errors.New("dataset has no items")
@@ -38,11 +47,14 @@ type Dataset struct {
 	opts    Options
 	sources []source
 	bucket  *bucketClient
+	temp    *tempFiles
+	// spill is nil without Options.Spill.
+	spill *spiller
 	// identities are those of sources, completed by Check.
 	identities []Source
-	// skip holds the numbers of the entries that Check found to be duplicates,
-	// ascending.
-	skip []int64
+	// skip holds the duplicates that Check has found and that are left out, in
+	// their order.
+	skip []duplicate
 }
 
 // Open finds the sources: paths, or gs:// addresses. It reads no items.
@@ -53,23 +65,24 @@ func Open(ctx context.Context, sources []string, opts Options) (*Dataset, error)
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("open dataset: %w", err)
 	}
-	d := &Dataset{opts: opts, bucket: &bucketClient{}}
+	d := &Dataset{opts: opts, bucket: &bucketClient{}, temp: &tempFiles{}}
+	if opts.Spill != "" {
+		d.spill = &spiller{bucket: d.bucket, address: opts.Spill}
+	}
 	names := make([]string, len(sources))
 	for i, arg := range sources {
-		var src source
-		var err error
-		if strings.HasPrefix(arg, bucketScheme) {
-			names[i] = arg
-			src, err = openBucket(ctx, d.bucket, arg, opts)
-		} else {
-			names[i] = absolute(arg)
-			src, err = openLocal(arg, opts)
-		}
+		name, found, err := d.openSource(ctx, arg)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open dataset: %w", err), d.Close())
 		}
-		d.sources = append(d.sources, src)
-		d.identities = append(d.identities, src.identity())
+		names[i] = name
+		for _, src := range found {
+			d.sources = append(d.sources, src)
+			d.identities = append(d.identities, src.identity())
+		}
+	}
+	if err := d.uniqueNames(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open dataset: %w", err), d.Close())
 	}
 	d.name = strings.Join(names, " ")
 	return d, nil
@@ -84,7 +97,10 @@ func (d *Dataset) Sources() []Source { return slices.Clone(d.identities) }
 
 // Close ends the connection to the bucket, if there is one, and removes
 // temporary files.
-func (d *Dataset) Close() error { return d.bucket.close() }
+func (d *Dataset) Close() error {
+	d.temp.close()
+	return d.bucket.close()
+}
 
 // Items reads all items. A dataset without any ends with an error.
 func (d *Dataset) Items(ctx context.Context) Entries { return d.read(ctx, Position{}, true) }
@@ -110,7 +126,7 @@ func (d *Dataset) read(ctx context.Context, after Position, payload bool) Entrie
 			}
 			for entry, err := range d.sources[i].entries(ctx, from, payload) {
 				if err == nil {
-					err = check(entry)
+					err = d.check(ctx, &entry, payload)
 				}
 				if cause := context.Cause(ctx); cause != nil {
 					err = cause
@@ -143,7 +159,7 @@ func (d *Dataset) count(counts *Counts, entry *Entry, err error) error {
 			return d.tooMany(bad)
 		}
 		entry.Problem = bad
-	case d.skipped(counts.Read):
+	case d.isSkipped(counts.Read):
 		counts.Skipped++
 		entry.Problem = fmt.Errorf("%w %q", ErrDuplicate, entry.ItemID)
 	default:
@@ -161,24 +177,38 @@ func (d *Dataset) tooMany(bad *BadRow) error {
 	return fmt.Errorf("more than %d bad rows (--max-bad-rows), the last: %w", d.opts.MaxBadRows, bad)
 }
 
-func (d *Dataset) skipped(number int64) bool {
-	_, found := slices.BinarySearch(d.skip, number)
+func (d *Dataset) isSkipped(number int64) bool {
+	_, found := d.skipped(number)
 	return found
 }
 
-// check holds for every kind of source.
-func check(e Entry) error {
+// skipped returns the index in d.skip of the entry with this number.
+func (d *Dataset) skipped(number int64) (int, bool) {
+	return slices.BinarySearchFunc(d.skip, number, func(dup duplicate, n int64) int { return int(dup.number - n) })
+}
+
+// check holds for every kind of source. A payload that is too large goes where
+// the user says.
+func (d *Dataset) check(ctx context.Context, e *Entry, payload bool) error {
 	if err := item.CheckItemID(e.ItemID); err != nil {
-		return &BadRow{At: e.Position, Err: err}
+		return &BadRow{At: e.Position, Err: err, Raw: e.Data}
 	}
-	if len(e.Data) > MaxPayload {
-		return tooLarge(e.Position, int64(len(e.Data)))
+	size, limit := int64(len(e.Data)), payloadLimit(e.ItemID)
+	switch {
+	case size <= limit:
+		return nil
+	case d.spill == nil:
+		return tooLarge(e.Position, size, limit)
+	case payload:
+		if err := d.spill.row(ctx, &e.Item); err != nil {
+			return fmt.Errorf("%s: %w", e.Position, err)
+		}
 	}
 	return nil
 }
 
-func tooLarge(at Position, size int64) error {
-	return &BadRow{At: at, Err: fmt.Errorf("the item has %d bytes; a message carries at most %d", size, MaxPayload)}
+func tooLarge(at Position, size, limit int64) error {
+	return &BadRow{At: at, Err: fmt.Errorf("the item has %d bytes; a message carries at most %d; keep large items in a bucket with --spill gs://bucket/prefix", size, limit)}
 }
 
 // absolute returns the path that stays the same wherever the same command is

@@ -294,6 +294,9 @@ func (b *Broker) UpdateSubscription(name string, change func(*SubscriptionConfig
 	}
 	c.Name, c.Topic, c.Detached = s.config.Name, s.config.Topic, s.config.Detached
 	c.Ordered, c.Filter, c.Match = s.config.Ordered, s.config.Filter, s.config.Match
+	if s.config.RetainAcked && !c.RetainAcked {
+		s.forgetAcked()
+	}
 	s.config = c
 	b.touch(s) // the retention may end earlier now
 	for c := range s.consumers {
