@@ -60,7 +60,11 @@ func (a *app) publishCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withDataset(cmd.Context(), args, data, func(source *dataset.Dataset) error {
+			open := a.withDataset
+			if opts.retry != "" {
+				open = a.withKnownDataset
+			}
+			return open(cmd.Context(), args, data, func(source *dataset.Dataset) error {
 				return a.withDatabase(cmd.Context(), cfg, func(db *sink.Database) error {
 					return a.publish(cmd.Context(), cfg, source, data.Shape(), db, opts)
 				})
@@ -103,6 +107,21 @@ func (a *app) withDataset(ctx context.Context, sources []string, opts dataset.Op
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	return use(data)
+}
+
+// withKnownDataset is withDataset for a dataset that was published before:
+// which of its items are duplicates to leave out must be known before it is
+// read, and what is left out was written down then.
+func (a *app) withKnownDataset(ctx context.Context, sources []string, opts dataset.Options, use func(*dataset.Dataset) error) error {
+	opts.Rejects = ""
+	return a.withDataset(ctx, sources, opts, func(data *dataset.Dataset) error {
+		if opts.OnDuplicate == dataset.SkipDuplicates {
+			if _, err := data.Check(ctx, func(dataset.Counts) {}); err != nil {
+				return err
+			}
+		}
+		return use(data)
+	})
 }
 
 func (a *app) publish(ctx context.Context, cfg config.Config, data *dataset.Dataset, shape string, db *sink.Database, opts publishOptions) error {

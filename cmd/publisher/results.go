@@ -59,7 +59,7 @@ func (a *app) exportCommand() *cobra.Command {
 				return a.export(cmd.Context(), cfg, opts, nil)
 			}
 			data.Stdin = a.stdin
-			return a.withDataset(cmd.Context(), args, data, func(source *dataset.Dataset) error {
+			return a.withKnownDataset(cmd.Context(), args, data, func(source *dataset.Dataset) error {
 				return a.export(cmd.Context(), cfg, opts, source)
 			})
 		},
@@ -109,7 +109,7 @@ func (a *app) verifyCommand() *cobra.Command {
 				return err
 			}
 			opts.Stdin = a.stdin
-			return a.withDataset(cmd.Context(), args, opts, func(data *dataset.Dataset) error {
+			return a.withKnownDataset(cmd.Context(), args, opts, func(data *dataset.Dataset) error {
 				return a.verify(cmd.Context(), cfg, data, limit)
 			})
 		},

@@ -27,6 +27,8 @@ type rows struct {
 	end error
 	// hash is a part of the identity of the source.
 	hash string
+	// checkErr is what Check returns.
+	checkErr error
 	// checks counts calls of Check, and reads where each reading began.
 	checks int
 	reads  []int64
@@ -53,6 +55,9 @@ func (r *rows) Sources() []dataset.Source {
 func (r *rows) Check(ctx context.Context, show func(dataset.Counts)) (dataset.Report, error) {
 	r.checks++
 	report := dataset.Report{Sources: r.Sources()}
+	if r.checkErr != nil {
+		return report, r.checkErr
+	}
 	for entry, err := range r.Survey(ctx) {
 		if err != nil {
 			return report, err

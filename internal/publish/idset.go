@@ -36,19 +36,3 @@ func (s *idSet) has(id string) bool {
 	_, found := slices.BinarySearch(s.parts[h>>56], h)
 	return found
 }
-
-// suspects returns the hashes that were added more than once, and forgets all
-// others.
-func (s *idSet) suspects() map[uint64]bool {
-	s.sort()
-	found := make(map[uint64]bool)
-	for i, part := range s.parts {
-		for j := 1; j < len(part); j++ {
-			if part[j] == part[j-1] {
-				found[part[j]] = true
-			}
-		}
-		s.parts[i] = nil
-	}
-	return found
-}
