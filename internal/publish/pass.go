@@ -254,9 +254,6 @@ func (p *pass) finish(ctx context.Context, cause error) error {
 		if err := p.update(detached, StatePublished, total, updateTimeout); err != nil {
 			return fmt.Errorf("all %d items are published, but the run is not recorded as such; give the same command again: %w", total, err)
 		}
-		if err := p.state.Clear(detached); err != nil {
-			p.log.Warn("state not cleared; it does no harm", "run_id", p.run.ID, "error", err)
-		}
 		return nil
 	}
 	switch {
