@@ -221,7 +221,7 @@ func TestMessageThatCannotBeDecodedIsRecordedThenAcked(t *testing.T) {
 func TestForeignMessageIsBuriedThenAcked(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		refusals := 2
-		b.source.OnBury = func() error {
+		b.source.OnBury = func(context.Context) error {
 			if refusals--; refusals >= 0 {
 				return errors.New("topic unavailable")
 			}

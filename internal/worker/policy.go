@@ -10,19 +10,23 @@ import (
 )
 
 // transientTries is how often a batch is tried while its runner is
-// unreachable or overloaded, before its items are given back. With the pauses
-// between them that is about 10 s.
+// unreachable or overloaded, before its items are given back. The pauses
+// between them add up to about 3 s.
 const transientTries = 6
 
 // plan is what is still to be run of one batch: groups of tasks, the next one
 // last.
 type plan struct {
 	groups [][]*task
-	pause  backoff
-	tries  int
+	// again is called with the tasks that are to run once more.
+	again func([]*task)
+	pause backoff
+	tries int
 }
 
-func newPlan(tasks []*task) *plan { return &plan{groups: [][]*task{tasks}} }
+func newPlan(tasks []*task, again func([]*task)) *plan {
+	return &plan{groups: [][]*task{tasks}, again: again}
+}
 
 // pop takes the next group, of at most limit tasks; nil when nothing is left.
 func (p *plan) pop(limit int) []*task {
@@ -40,7 +44,10 @@ func (p *plan) pop(limit int) []*task {
 }
 
 // push schedules group to run next.
-func (p *plan) push(group []*task) { p.groups = append(p.groups, group) }
+func (p *plan) push(group []*task) {
+	p.again(group)
+	p.groups = append(p.groups, group)
+}
 
 // halve schedules both halves of group.
 func (p *plan) halve(group []*task) {
@@ -57,7 +64,7 @@ func (p *plan) alone(group []*task) {
 
 // takeOutputs gives each task of group its result. An answer for other items
 // than asked is an error, and nothing of it is used.
-func (w *Worker) takeOutputs(group []*task, outputs []Output, plan *plan) error {
+func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Output, plan *plan) error {
 	byID := make(map[string]*task, len(group))
 	for _, t := range group {
 		byID[t.item.ItemID] = t
@@ -73,36 +80,59 @@ func (w *Worker) takeOutputs(group []*task, outputs []Output, plan *plan) error 
 		}
 		delete(byID, o.ItemID)
 	}
-	plan.tries = 0
+	plan.tries, plan.pause = 0, backoff{}
 	done := make([]finished, 0, len(outputs))
+	// undecided are the items whose error is treated as that of a whole run.
+	var undecided []*task
+	var why error
 	for i, o := range outputs {
-		if result, ok := w.takeOutput(matched[i], o, len(group) == 1, plan); ok {
-			done = append(done, finished{task: matched[i], result: result})
+		t := matched[i]
+		result, err := w.takeOutput(t, o, len(group) == 1)
+		switch {
+		case err == nil:
+			done = append(done, finished{task: t, result: result})
+		case len(group) == 1, isNobodysFault(err):
+			undecided, why = append(undecided, t), err
+		default:
+			// It counts only when the item is alone.
+			w.metrics.failure(ClassOf(err, ClassItemError))
+			plan.push([]*task{t})
 		}
 	}
 	w.finish(done)
+	if why != nil {
+		w.afterFailure(ctx, plan, undecided, why)
+	}
 	return nil
 }
 
-// takeOutput returns t's result, or schedules one more run of its own.
-func (w *Worker) takeOutput(t *task, o Output, alone bool, plan *plan) (Result, bool) {
+// isNobodysFault reports whether err says nothing about the items it is for.
+func isNobodysFault(err error) bool {
+	class := ClassOf(err, ClassItemError)
+	return class == ClassTransient || class == ClassDevice
+}
+
+// takeOutput returns t's result, or an error that is no verdict on t.
+func (w *Worker) takeOutput(t *task, o Output, alone bool) (Result, error) {
 	err := o.Err
 	if err == nil && (!json.Valid(o.Value) || !utf8.Valid(o.Value)) {
 		err = Failf(ClassInvalidOutput, "the runner's output is not JSON: %.80q", o.Value)
 	}
 	if err == nil {
-		return success(o.Value), true
+		return success(o.Value), nil
 	}
 	class := ClassOf(err, ClassItemError)
-	if class == ClassInvalidOutput {
+	switch class {
+	case ClassInvalidInput, ClassItemError:
+	case ClassInvalidOutput:
 		// The item alone once more: a neighbour may have spoilt it.
 		if t.badOutputs++; t.badOutputs < 2 || !alone {
-			w.metrics.failure(class)
-			plan.push([]*task{t})
-			return Result{}, false
+			return Result{}, err
 		}
+	default:
+		return Result{}, err
 	}
-	return w.failure(t, class, Reason(err)), true
+	return w.failure(t, class, Reason(err)), nil
 }
 
 // afterFailure decides what is done with a group whose run failed as a whole.
@@ -123,16 +153,20 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 
 	case ClassTransient:
 		w.metrics.failure(class)
-		if plan.tries++; plan.tries >= transientTries || !plan.pause.wait(ctx) {
+		if plan.tries++; plan.tries >= transientTries {
 			w.giveBack(nackTransient, group...)
 			return
 		}
+		// Before the pause, so that a drain does not wait for its end.
 		plan.push(group)
+		plan.pause.wait(ctx)
 
 	case ClassDevice:
 		w.metrics.failure(class)
-		w.giveBack(nackDevice, group...)
-		w.stopIntake(fmt.Errorf("%w: %s", ErrDevice, Reason(err)))
+		cause := fmt.Errorf("%w: %s", ErrDevice, Reason(err))
+		// At once, so that nothing more goes to the device.
+		w.beginDrain(cause)
+		w.stopIntake(cause)
 
 	case ClassRunnerCrash:
 		if !single {

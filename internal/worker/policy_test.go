@@ -223,6 +223,9 @@ func TestBrokenDeviceStopsTheWorker(t *testing.T) {
 			t.Errorf("%d rows were written, want none", len(rows))
 		}
 		b.wantCounts(0, 64)
+		if n := len(b.runner.Batches()); n != 1 {
+			t.Errorf("%d batches went to the broken device, want 1", n)
+		}
 	})
 }
 
@@ -314,4 +317,93 @@ func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A model that does not come back, however long it is waited for, takes the
+// worker with it instead of holding its items for ever.
+func TestModelThatNeverComesBackIsABrokenDevice(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		released := make(chan struct{})
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			<-released
+			return nil, errors.New("too late")
+		}
+		b.source.Add(items(64)...)
+		start := time.Now()
+		b.start()
+		b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 64 })
+		if took := time.Since(start); took < b.cfg.InferTimeout || took > 3*b.cfg.InferTimeout {
+			t.Errorf("given back after %s, want some time after infer.timeout (%s)", took, b.cfg.InferTimeout)
+		}
+		<-b.ended
+		close(released)
+		if !errors.Is(b.err, worker.ErrDevice) {
+			t.Errorf("Run: got %v, want ErrDevice", b.err)
+		}
+	})
+}
+
+// An error of one item that is nobody's fault, or that only counts alone, is
+// no verdict on the item.
+func TestErrorOfOneItemIsAVerdictOnlyWhenItIsAboutTheItem(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		// fails is how often a2 gets err; wantRuns how often it is run.
+		fails, wantRuns int
+		status          worker.Status
+		class           worker.Class
+	}{
+		{"overloaded", worker.Failf(worker.ClassTransient, "429"), 3, 4, worker.StatusOK, ""},
+		{"time-out", context.DeadlineExceeded, 3, 4, worker.StatusOK, ""},
+		{"no memory beside the others", worker.Failf(worker.ClassOutOfMemory, "no memory"), 1, 2, worker.StatusOK, ""},
+		{"no memory alone", worker.Failf(worker.ClassOutOfMemory, "no memory"), 9, 2, worker.StatusFailed, worker.ClassOutOfMemory},
+		{"crash", worker.Failf(worker.ClassRunnerCrash, "gone"), 9, 6, worker.StatusFailed, worker.ClassRunnerCrash},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				failed := 0
+				b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+					outs := infertest.Echo(batch)
+					for i, in := range batch {
+						if in.Item.ItemID == "a2" && failed < tt.fails {
+							failed++
+							outs[i].Value, outs[i].Err = nil, tt.err
+						}
+					}
+					return outs, nil
+				}
+				b.source.Add(items(4)...)
+				b.start()
+				b.finish(4)
+				b.wantCounts(4, 0)
+				b.wantRow("a2", tt.status, tt.class)
+				b.wantRow("a1", worker.StatusOK, "")
+				if runs := b.runner.Runs(item.Key{RunID: "r", ItemID: "a2"}); runs != tt.wantRuns {
+					t.Errorf("a2 was in the model %d times, want %d", runs, tt.wantRuns)
+				}
+				if runs := b.runner.Runs(item.Key{RunID: "r", ItemID: "a1"}); runs != 1 {
+					t.Errorf("a1 was in the model %d times, want 1", runs)
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenDeviceOfOneItemStopsTheWorker(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			outs := infertest.Echo(batch)
+			outs[0].Value, outs[0].Err = nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
+			return outs, nil
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		<-b.ended
+		if !errors.Is(b.err, worker.ErrDevice) {
+			t.Errorf("Run: got %v, want ErrDevice", b.err)
+		}
+		b.checkAllSettled()
+		b.wantCounts(3, 1)
+	})
 }
