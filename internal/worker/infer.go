@@ -49,7 +49,7 @@ func (w *Worker) idleCause() idleCause {
 func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 	ctx, span := w.spanOver(ctx, "batch", tasks)
 	defer span.End()
-	plan := newPlan(tasks, w.leaveUndecided)
+	plan := w.newPlan(tasks)
 	for {
 		group := plan.pop(w.batchLimit())
 		if group == nil {

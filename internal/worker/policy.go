@@ -20,12 +20,14 @@ type plan struct {
 	groups [][]*task
 	// again is called with the tasks that are to run once more.
 	again func([]*task)
-	pause backoff
-	tries int
+	// ceiling is what the ceiling was before the batch.
+	ceiling int
+	pause   backoff
+	tries   int
 }
 
-func newPlan(tasks []*task, again func([]*task)) *plan {
-	return &plan{groups: [][]*task{tasks}, again: again}
+func (w *Worker) newPlan(tasks []*task) *plan {
+	return &plan{groups: [][]*task{tasks}, again: w.leaveUndecided, ceiling: w.batchLimit()}
 }
 
 // pop takes the next group, of at most limit tasks; nil when nothing is left.
@@ -144,11 +146,13 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 	switch class {
 	case ClassOutOfMemory:
 		if single {
+			// Its batches failed because of it, whatever their size.
+			w.setCeiling(ctx, plan.ceiling)
 			w.fail(group[0], class, Reason(err))
 			return
 		}
 		w.metrics.failure(class)
-		w.lowerCeiling(ctx, len(group)/2)
+		w.setCeiling(ctx, min(len(group)/2, w.batchLimit()))
 		plan.halve(group)
 
 	case ClassTransient:
@@ -221,19 +225,13 @@ func (w *Worker) againOrFail(plan *plan, t *task, again bool, class Class, err e
 // batchLimit is the number of items that a batch may have now.
 func (w *Worker) batchLimit() int { return int(w.ceiling.Load()) }
 
-// lowerCeiling remembers for the life of the process that larger batches do
-// not fit the device.
-func (w *Worker) lowerCeiling(ctx context.Context, limit int) {
-	for {
-		now := w.ceiling.Load()
-		if int64(limit) >= now {
-			return
-		}
-		if w.ceiling.CompareAndSwap(now, int64(limit)) {
-			w.metrics.ceiling.Record(ctx, int64(limit))
-			w.deps.Log.WarnContext(ctx, "batch size lowered: the device ran out of memory", "batch_limit", limit)
-			return
-		}
+// setCeiling remembers, for the life of the process, the largest batch that
+// fits the device's memory. Of two infer goroutines at once the last one wins;
+// what that forgets is learned again.
+func (w *Worker) setCeiling(ctx context.Context, limit int) {
+	if w.ceiling.Swap(int64(limit)) != int64(limit) {
+		w.metrics.ceiling.Record(ctx, int64(limit))
+		w.deps.Log.WarnContext(ctx, "batch size changed: the device ran out of memory", "batch_limit", limit)
 	}
 }
 

@@ -162,6 +162,29 @@ func TestOutOfMemoryLowersTheCeilingForGood(t *testing.T) {
 	})
 }
 
+// One item that fits no batch costs its own batch some runs, and not all
+// later ones their size.
+func TestItemTooLargeForMemoryDoesNotLowerTheCeiling(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.BatchSize = 16
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if has(batch, "a2") {
+				return nil, worker.Failf(worker.ClassOutOfMemory, "no memory")
+			}
+			return infertest.Echo(batch), nil
+		}
+		b.source.Add(items(64)...)
+		b.start()
+		b.finish(64)
+		b.wantCounts(64, 0)
+		b.wantRow("a2", worker.StatusFailed, worker.ClassOutOfMemory)
+		batches := b.runner.Batches()
+		if last := batches[len(batches)-1]; len(last) != 16 {
+			t.Errorf("the last batch has %d items, want 16", len(last))
+		}
+	})
+}
+
 func TestModelLimitsTheBatch(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.runner.Info.MaxBatch = 3 // the fake fails the test on a larger batch
@@ -238,6 +261,26 @@ func TestRowThatTheStoreRefusesIsRecordedAsFailed(t *testing.T) {
 		b.wantCounts(4, 0)
 		b.wantRow("a2", worker.StatusFailed, worker.ClassInvalidOutput)
 		b.wantRow("a1", worker.StatusOK, "")
+	})
+}
+
+// A row that the store refuses even as FAILED is given back when StoreTimeout
+// is over, with pauses between the tries; its neighbours are acked at once.
+func TestRowThatTheStoreNeverTakesIsGivenBack(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a2" }
+		b.source.Add(items(4)...)
+		start := time.Now()
+		b.start()
+		b.waitFor("acks", func() bool { return b.source.Count(worker.Ack) == 3 })
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the neighbours were acked after %s, want at once", took)
+		}
+		b.finish(4)
+		b.wantCounts(3, 1)
+		if n := b.store.Commits(); n > 15 {
+			t.Errorf("%d commits, want few in %s", n, b.cfg.StoreTimeout)
+		}
 	})
 }
 
