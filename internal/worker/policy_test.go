@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -173,11 +174,14 @@ func TestItemTooLargeForMemoryDoesNotLowerTheCeiling(t *testing.T) {
 			}
 			return infertest.Echo(batch), nil
 		}
-		b.source.Add(items(64)...)
+		b.source.Add(items(16)...)
 		b.start()
-		b.finish(64)
-		b.wantCounts(64, 0)
+		b.waitFor("settlements", func() bool { return b.source.Count(worker.Ack) == 16 })
 		b.wantRow("a2", worker.StatusFailed, worker.ClassOutOfMemory)
+		for i := range 16 {
+			b.source.Add(jsonItem("r", fmt.Sprintf("b%d", i)))
+		}
+		b.finish(32)
 		batches := b.runner.Batches()
 		if last := batches[len(batches)-1]; len(last) != 16 {
 			t.Errorf("the last batch has %d items, want 16", len(last))
