@@ -55,8 +55,7 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		if group == nil {
 			return
 		}
-		// What was given back meanwhile is not run, and while draining nothing
-		// new is.
+		// What was given back meanwhile is not run.
 		if group = w.enterModel(group); len(group) == 0 {
 			continue
 		}

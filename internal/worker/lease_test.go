@@ -2,9 +2,11 @@ package worker_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/spotbatch/spotbatch/internal/item"
 	"github.com/spotbatch/spotbatch/internal/worker"
 	"github.com/spotbatch/spotbatch/internal/worker/workertest"
 )
@@ -54,6 +56,45 @@ func TestTwinsLoseTheirLeasesOneByOne(t *testing.T) {
 		}
 		b.stop()
 	})
+}
+
+// What was abandoned goes no further, whatever stage it is in: not to the
+// loader, and not to the model.
+func TestAbandonedItemGoesNoFurther(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		lookup, model time.Duration
+		prepared      int32
+	}{
+		{"in the look-up", 5 * time.Second, 0, 0},
+		{"waiting for the model", 0, 5 * time.Second, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.cfg.BatchSize = 1
+				b.source.Lease = 3 * time.Second
+				b.store.OnLookup = func(context.Context, int) error { time.Sleep(tt.lookup); return nil }
+				b.runner.RunFunc = sleepy(tt.model)
+				var prepared atomic.Int32
+				b.runner.PrepareFunc = func(_ context.Context, it item.Item) (worker.Input, error) {
+					prepared.Add(1)
+					return worker.Input{Item: it}, nil
+				}
+				b.source.Add(items(5)...)
+				b.start()
+				b.waitFor("settlements", func() bool { return len(b.source.Settlements()) == 5 })
+				time.Sleep(time.Minute) // fake time
+				b.stop()
+				b.wantCounts(0, 0)
+				if got := prepared.Load(); got != tt.prepared {
+					t.Errorf("%d items were prepared, want %d", got, tt.prepared)
+				}
+				if got := len(b.runner.Batches()); got > 1 {
+					t.Errorf("%d items were in the model, want at most the one that was there when the leases ended", got)
+				}
+			})
+		})
+	}
 }
 
 // A result whose lease was lost while it waited for a commit does not go into

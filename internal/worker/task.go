@@ -137,7 +137,7 @@ func (w *Worker) alive(t *task) bool {
 }
 
 // enterModel marks tasks as being in the model and returns those that may go
-// there: while draining, none that was not there before.
+// there: none that is settled, as by the drain every one that waited is.
 func (w *Worker) enterModel(tasks []*task) []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,10 +145,6 @@ func (w *Worker) enterModel(tasks []*task) []*task {
 	live := make([]*task, 0, len(tasks))
 	for _, t := range tasks {
 		if t.phase == settled {
-			continue
-		}
-		if w.draining {
-			w.settleLocked(t, Nack, nackDrain)
 			continue
 		}
 		w.metrics.move(t.phase, inModel)
