@@ -142,6 +142,7 @@ func TestStopSendsEverySettlement(t *testing.T) {
 	}{
 		{"acks", 10, func(string) worker.Settlement { return worker.Ack }, 0, 0, 10},
 		{"nacks", 10, func(string) worker.Settlement { return worker.Nack }, 10, 0, 0},
+		{"abandoned", 10, func(string) worker.Settlement { return worker.Abandon }, 0, 10, 0},
 		{"acks when full", 60, func(string) worker.Settlement { return worker.Ack }, 40, 0, 20},
 		{"nacks when full", 60, func(string) worker.Settlement { return worker.Nack }, 60, 0, 0},
 		{"both", 10, func(n string) worker.Settlement {

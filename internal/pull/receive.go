@@ -108,7 +108,7 @@ func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessag
 
 // acquire waits for a place; false means that ctx was done.
 func (r *receiver) acquire(ctx context.Context, size int64) bool {
-	if ctx.Err() != nil || r.places.Acquire(ctx, 1) != nil {
+	if r.places.Acquire(ctx, 1) != nil {
 		return false
 	}
 	if r.bytes.Acquire(ctx, size) != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +25,8 @@ type streams struct {
 	responses atomic.Int32
 	// refuse is asked before each opening.
 	refuse atomic.Pointer[func(ctx context.Context) error]
+	// slowClose is how long the end of a stream takes to leave.
+	slowClose time.Duration
 }
 
 func (s *streams) option() option.ClientOption {
@@ -43,6 +47,11 @@ func (s *streams) option() option.ClientOption {
 type countingStream struct {
 	grpc.ClientStream
 	streams *streams
+}
+
+func (c *countingStream) CloseSend() error {
+	<-time.After(c.streams.slowClose)
+	return c.ClientStream.CloseSend()
 }
 
 func (c *countingStream) RecvMsg(m any) error {
@@ -153,6 +162,70 @@ func TestDeliveriesBeyondTheRoomAreLeased(t *testing.T) {
 		t.Errorf("%d deliveries were handled at once, want 20", got)
 	}
 	b.wantCounts(0, 0, 23)
+}
+
+// Two payloads that do not fit pull.max_outstanding_bytes together are handled
+// one after the other.
+func TestBytesInHandAreBounded(t *testing.T) {
+	b := setup(t)
+	p := b.client.Publisher("items")
+	defer p.Stop()
+	const n = 4
+	for range n {
+		if _, err := p.Publish(t.Context(), &pubsub.Message{Data: make([]byte, 600<<10)}).Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var handled, now atomic.Int32
+	err := b.sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+		if now.Add(1) > 1 {
+			t.Error("two deliveries of 600 KiB are handled at once, with room for 1 MiB")
+		}
+		defer now.Add(-1)
+		<-time.After(20 * time.Millisecond)
+		if handled.Add(1) == n {
+			stop()
+		}
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCounts(0, 0, n)
+}
+
+// Nothing is given back while the stream is still open, since it would be
+// delivered to it again.
+func TestStopClosesTheStreamBeforeItGivesBack(t *testing.T) {
+	b := setup(t)
+	seen := streams{slowClose: 100 * time.Millisecond}
+	sub := open(t, b.cloud, names, seen.option())
+	const n = 5
+	b.publish(t.Context(), n)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var held sync.WaitGroup
+	held.Add(n)
+	err := sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+		held.Done()
+		held.Wait()
+		stop()
+		return worker.Nack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := b.client.SubscriptionAdminClient.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: subPath, MaxMessages: n})
+	if err != nil || len(response.GetReceivedMessages()) != n {
+		t.Fatalf("pull: %v, %v; want %d messages", response, err, n)
+	}
+	for _, m := range response.GetReceivedMessages() {
+		if got := m.GetDeliveryAttempt(); got != 2 {
+			t.Errorf("message %s is in its delivery %d, want 2", m.GetMessage().GetMessageId(), got)
+		}
+	}
 }
 
 // What waits for room at the stop is given back.
