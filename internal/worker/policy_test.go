@@ -14,15 +14,15 @@ import (
 	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
-// has reports whether the item is in the batch.
-func has(batch []worker.Input, id string) bool {
-	return slices.ContainsFunc(batch, func(in worker.Input) bool { return in.Item.ItemID == id })
+// hasA2 reports whether the item a2 is in the batch.
+func hasA2(batch []worker.Input) bool {
+	return slices.ContainsFunc(batch, func(in worker.Input) bool { return in.Item.ItemID == "a2" })
 }
 
 // badIn fails each batch that holds the item a2, in the way of the class.
 func badIn(class worker.Class) func(context.Context, []worker.Input) ([]worker.Output, error) {
 	return func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-		if has(batch, "a2") {
+		if hasA2(batch) {
 			return nil, worker.Failf(class, "a2 is bad")
 		}
 		return infertest.Echo(batch), nil
@@ -51,13 +51,13 @@ func TestOneBadItemCostsOnlyItself(t *testing.T) {
 	}{
 		{"batch error", badIn(worker.ClassBatchError), worker.ClassBatchError, 3},
 		{"unclassed error", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-			if has(batch, "a2") {
+			if hasA2(batch) {
 				return nil, errors.New("something")
 			}
 			return infertest.Echo(batch), nil
 		}, worker.ClassBatchError, 3},
 		{"panic", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-			if has(batch, "a2") {
+			if hasA2(batch) {
 				panic("index out of range")
 			}
 			return infertest.Echo(batch), nil
@@ -168,7 +168,7 @@ func TestItemTooLargeForMemoryDoesNotLowerTheCeiling(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.cfg.BatchSize = 16
 		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-			if has(batch, "a2") {
+			if hasA2(batch) {
 				return nil, worker.Failf(worker.ClassOutOfMemory, "no memory")
 			}
 			return infertest.Echo(batch), nil
