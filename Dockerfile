@@ -122,10 +122,10 @@ LABEL org.opencontainers.image.title="spotbatch localcloud" \
       org.opencontainers.image.version="${VERSION}"
 COPY --from=static /out/localcloud /usr/local/bin/localcloud
 USER 65532:65532
-EXPOSE 8085 9010 4443
+EXPOSE 8085 9010 4443 8090
 ENTRYPOINT ["/usr/local/bin/localcloud"]
 # Reachable from other containers: there is nothing in it to protect.
-CMD ["--pubsub", "0.0.0.0:8085", "--spanner", "0.0.0.0:9010", "--gcs", "0.0.0.0:4443"]
+CMD ["--pubsub", "0.0.0.0:8085", "--spanner", "0.0.0.0:9010", "--gcs", "0.0.0.0:4443", "--admin", "0.0.0.0:8090"]
 
 # ---- publisher, the default
 FROM scratch AS publisher

@@ -50,6 +50,14 @@ test: ## Run all tests that need no Docker, with the race detector
 test-containers: ## Run workers as containers, stop one and kill one; skips without Docker
 	go test -count=1 -v ./test/containers/...
 
+.PHONY: test-node
+test-node: ## Test localcloud with Node's official clients, which npm fetches
+	SPOTBATCH_TEST_REQUIRE_NODE=1 go test -count=1 -v ./test/node/...
+
+.PHONY: test-page
+test-page: ## Test localcloud's page in a headless Chromium
+	SPOTBATCH_TEST_REQUIRE_BROWSER=1 go test -count=1 -v -run Page ./internal/localcloud/admin
+
 .PHONY: test-helm
 test-helm: bin/tools/helm ## Render the Helm chart and check what comes out
 	SPOTBATCH_TEST_REQUIRE_HELM=1 go test -count=1 ./deploy/helm/...
@@ -78,6 +86,10 @@ bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE 
 	mkdir -p out
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt
+
+.PHONY: bench-localcloud
+bench-localcloud: build ## Measure localcloud with the official clients and print a table
+	go run ./test/cloudbench -bin bin
 
 .PHONY: conformance
 conformance: build ## Run the Pub/Sub client's own integration tests against localcloud

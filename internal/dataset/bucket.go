@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -44,38 +46,70 @@ func (b *bucketClient) close() error {
 	return b.client.Close()
 }
 
-// openBucket opens gs://bucket/name. A name with the extension of rows is an
-// object, any other the prefix of objects; a slash at the end makes it a
-// prefix in any case.
-func openBucket(ctx context.Context, b *bucketClient, address string, opts Options) (source, error) {
-	bucketName, name, _ := strings.Cut(strings.TrimPrefix(address, bucketScheme), "/")
-	if bucketName == "" {
-		return nil, fmt.Errorf("%s names no bucket; write gs://bucket/prefix", address)
+// splitAddress splits gs://bucket/name.
+func splitAddress(address string) (bucket, name string, err error) {
+	bucket, name, _ = strings.Cut(strings.TrimPrefix(address, bucketScheme), "/")
+	if bucket == "" || isGlob(bucket) {
+		return "", "", fmt.Errorf("%s names no bucket; write gs://bucket/prefix", address)
 	}
-	client, err := b.get(ctx)
+	return bucket, name, nil
+}
+
+// openBucket opens gs://bucket/name: an object of that name if there is one,
+// else a pattern, else a prefix. A slash at the end makes it a prefix in any
+// case.
+func (d *Dataset) openBucket(ctx context.Context, address string) ([]source, error) {
+	bucketName, name, err := splitAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	client, err := d.bucket.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	bucket := client.Bucket(bucketName)
-	if read, err := readerFor(name); err == nil && !strings.HasSuffix(name, "/") {
+	if name != "" && !strings.HasSuffix(name, "/") {
 		attrs, err := bucket.Object(name).Attrs(ctx)
-		if err != nil {
+		switch {
+		case err == nil:
+			return d.openObject(bucket, attrs)
+		case !errors.Is(err, storage.ErrObjectNotExist):
+			return nil, explainBucket(address, err)
+		case !isGlob(name) && formatOfName(name) != "":
 			return nil, explainBucket(address, err)
 		}
-		return rows{file: objectFile(bucket, attrs), read: read, opts: opts}, nil
 	}
-	prefix := name
-	if prefix != "" && !strings.HasSuffix(prefix, "/") {
+	prefix, pattern := name, ""
+	if isGlob(name) {
+		prefix, pattern = splitGlob(name)
+	} else if name != "" && !strings.HasSuffix(name, "/") {
 		prefix += "/"
 	}
-	return files{list: func(ctx context.Context, visit func(file, error) bool) {
-		listBucket(ctx, bucket, address, prefix, visit)
-	}}, nil
+	return d.openListing(ctx, listing{name: address, filter: d.filter(pattern), list: func(ctx context.Context, filter pathFilter, from string, visit func(file, error) bool) {
+		listBucket(ctx, bucket, address, prefix, filter, from, visit)
+	}})
 }
 
-func listBucket(ctx context.Context, bucket *storage.BucketHandle, address, prefix string, visit func(file, error) bool) {
+// openObject opens one object.
+func (d *Dataset) openObject(bucket *storage.BucketHandle, attrs *storage.ObjectAttrs) ([]source, error) {
+	f := objectFile(bucket, attrs, path.Base(attrs.Name))
+	if d.opts.Format == FormatObjects {
+		return d.openSet(listing{name: f.name, list: func(_ context.Context, _ pathFilter, _ string, visit func(file, error) bool) {
+			visit(f, nil)
+		}})
+	}
+	return []source{rowSource{file: f, opts: d.opts, temp: d.temp}}, nil
+}
+
+// objectFields are what is asked for of each object.
+var objectFields = []string{"Bucket", "Name", "Size", "Generation", "ContentType", "ContentEncoding"}
+
+func listBucket(ctx context.Context, bucket *storage.BucketHandle, address, prefix string, filter pathFilter, from string, visit func(file, error) bool) {
 	query := &storage.Query{Prefix: prefix}
-	if err := query.SetAttrSelection([]string{"Bucket", "Name", "Size", "Generation"}); err != nil {
+	if from != "" {
+		_, query.StartOffset, _ = strings.Cut(strings.TrimPrefix(from, bucketScheme), "/")
+	}
+	if err := query.SetAttrSelection(objectFields); err != nil {
 		visit(file{}, fmt.Errorf("list %s: %w", address, err))
 		return
 	}
@@ -89,34 +123,42 @@ func listBucket(ctx context.Context, bucket *storage.BucketHandle, address, pref
 			visit(file{}, explainBucket(address, err))
 			return
 		}
-		f := objectFile(bucket, attrs)
-		f.id = strings.TrimPrefix(attrs.Name, prefix)
-		// An object whose name ends in a slash only makes a folder appear.
-		if f.id == "" || strings.HasSuffix(f.id, "/") || hidden(f.id) {
+		id := strings.TrimPrefix(attrs.Name, prefix)
+		if folderMarker(id, attrs.Size) || hidden(id) || !filter.wants(id) {
 			continue
 		}
-		if !visit(f, nil) {
+		if !visit(objectFile(bucket, attrs, id), nil) {
 			return
 		}
 	}
 }
 
+// folderMarker tells whether an object only makes a folder appear: its name
+// ends in a slash, or as Hadoop writes it.
+func folderMarker(id string, size int64) bool {
+	return id == "" || strings.HasSuffix(id, "/") || size == 0 && strings.HasSuffix(id, "_$folder$")
+}
+
 // objectFile pins the generation: what was listed is what is read.
-func objectFile(bucket *storage.BucketHandle, attrs *storage.ObjectAttrs) file {
+func objectFile(bucket *storage.BucketHandle, attrs *storage.ObjectAttrs, id string) file {
 	object := bucket.Object(attrs.Name)
+	name := bucketScheme + attrs.Bucket + "/" + attrs.Name
+	uri := name
 	if attrs.Generation > 0 {
 		object = object.Generation(attrs.Generation)
+		uri += "#" + strconv.FormatInt(attrs.Generation, 10)
 	}
 	return file{
-		name: bucketScheme + attrs.Bucket + "/" + attrs.Name,
-		id:   attrs.Name,
-		size: attrs.Size,
-		open: func(ctx context.Context) (io.ReadCloser, error) {
-			r, err := object.NewReader(ctx)
+		name: name, id: id, uri: uri, size: attrs.Size, version: attrs.Generation,
+		contentType: attrs.ContentType, encoding: attrs.ContentEncoding,
+		source: Source{Name: name, Size: attrs.Size, Generation: attrs.Generation},
+		open: func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+			// As it is stored: what a server unpacks has no size, and no range.
+			r, err := object.ReadCompressed(true).NewRangeReader(ctx, offset, -1)
 			if err != nil {
 				return nil, err
 			}
-			return r, nil
+			return &exact{ReadCloser: r, left: attrs.Size - offset}, nil
 		},
 	}
 }

@@ -1,163 +1,139 @@
 package dataset
 
 import (
-	"bufio"
-	"encoding/csv"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/spotbatch/spotbatch/internal/item"
 )
 
-// readCSV reads a header and an item a row.
-func readCSV(name string, r io.Reader, opts Options) Entries {
-	return func(yield func(Entry, error) bool) {
-		limited := &rowLimit{r: r}
-		buffered := bufio.NewReaderSize(limited, readBuffer)
-		if err := skipBOM(buffered); err != nil {
-			yield(Entry{}, fmt.Errorf("%s: %w", name, err))
-			return
-		}
-		t := table{name: name, csv: csv.NewReader(buffered), limit: limited}
-		t.csv.ReuseRecord = true
-		if err := t.header(opts.IDField); err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		for {
-			e, err := t.next()
-			if errors.Is(err, io.EOF) || !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// table is a CSV file of which the header has been read.
-type table struct {
-	name  string
-	csv   *csv.Reader
-	limit *rowLimit
-	// keys are the header's names as they stand in the payload: {"a": and
-	// ,"b": and so on.
-	keys []string
-	// id is the column of the ID.
+// csvReader reads a table whose first row names the columns, as RFC 4180 has
+// it, and keeps every byte between the quotes: encoding/csv would turn CR LF
+// there into LF.
+type csvReader struct {
+	textReader
+	// columns is the number of columns in the header; chosen are those of the
+	// payload, and keys what stands before each there: {"a": and ,"b": and so
+	// on.
+	columns int
+	names   []string
+	chosen  []int
+	keys    []string
+	// id is the column of the ID, or -1.
 	id int
-	// line is where the last row that was read begins.
-	line int
+
+	record record
 }
 
-func (t *table) header(idField string) error {
-	names, err := t.csv.Read()
+// openCSV reads the header.
+func openCSV(text textReader) (*csvReader, error) {
+	t := &csvReader{textReader: text, id: -1}
+	line, err := t.readRecord()
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: the file is empty; a CSV begins with a header line that names its columns", t.name)
+		return nil, errors.New("the file is empty; a CSV begins with a header line that names its columns")
+	}
+	if err == nil && t.record.bad != nil {
+		err = t.record.bad
+	}
+	if err == nil {
+		err = checkText(t.record.raw)
 	}
 	if err != nil {
-		return t.explain(err)
+		return nil, atLine{line, fmt.Errorf("the header: %w", err)}
 	}
-	at := Position{File: t.name, Line: 1}
-	t.id = -1
-	for i, name := range names {
-		if err := checkText(name); err != nil {
-			return fmt.Errorf("%s: the header: %w", at, err)
+	for i := range t.record.fields {
+		name := string(t.record.field(i))
+		if slices.Contains(t.names, name) {
+			return nil, atLine{line, fmt.Errorf("column %q occurs twice in the header; rename one", name)}
 		}
-		if strings.ContainsRune(name, '\r') {
-			return fmt.Errorf("%s: the lines end in CR alone; convert the file first: tr '\\r' '\\n'", at)
+		t.names = append(t.names, name)
+	}
+	t.columns = len(t.names)
+	if name := t.want.idField; name != "" {
+		if t.id = slices.Index(t.names, name); t.id < 0 {
+			return nil, t.noColumn(line, name, "name the column with the ID with --id-field")
 		}
-		if slices.Contains(names[:i], name) {
-			return fmt.Errorf("%s: column %q occurs twice in the header; rename one", at, name)
-		}
-		if name == idField {
-			t.id = i
+	}
+	return t, t.choose(line)
+}
+
+// choose says which columns make the payload.
+func (t *csvReader) choose(line int) error {
+	columns := t.want.columns
+	if len(columns) == 0 {
+		columns = t.names
+	}
+	for i, name := range columns {
+		at := slices.Index(t.names, name)
+		if at < 0 {
+			return t.noColumn(line, name, "name columns that it has with --columns")
 		}
 		open := byte(',')
 		if i == 0 {
 			open = '{'
 		}
+		t.chosen = append(t.chosen, at)
 		t.keys = append(t.keys, string(append(appendJSON([]byte{open}, name), ':')))
 	}
-	if t.id < 0 {
-		return fmt.Errorf("%s: no column %q in the header (%s); name the column with the ID with --id-field", at, idField, preview([]byte(strings.Join(names, ", "))))
-	}
 	return nil
 }
 
-// next returns the next row, or io.EOF.
-func (t *table) next() (Entry, error) {
-	t.limit.begin(t.csv.InputOffset())
-	values, err := t.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return Entry{}, io.EOF
-	}
-	if err != nil {
-		return Entry{}, t.explain(err)
-	}
-	t.line, _ = t.csv.FieldPos(0)
-	at := Position{File: t.name, Line: t.line}
-	size := 0
-	for i, value := range values {
-		if err := checkText(value); err != nil {
-			return Entry{}, fmt.Errorf("%s: column %d: %w", at, i+1, err)
+func (t *csvReader) noColumn(line int, name, cure string) error {
+	if t.columns == 1 {
+		for _, other := range ";\t|," {
+			if byte(other) != t.want.delimiter && strings.ContainsRune(t.names[0], other) {
+				cure = fmt.Sprintf("its columns seem to be separated by %q: say --delimiter %q", other, other)
+			}
 		}
-		size += len(t.keys[i]) + len(value) + 2
 	}
-	data := make([]byte, 0, size+1)
-	for i, value := range values {
-		data = appendJSON(append(data, t.keys[i]...), value)
-	}
-	// The values share memory with the next row.
-	id := strings.Clone(values[t.id])
-	return Entry{
-		Item:     item.Item{Key: item.Key{ItemID: id}, ContentType: item.ContentTypeJSON, Data: append(data, '}')},
-		Position: at,
-	}, nil
+	return atLine{line, fmt.Errorf("no column %q in the header (%s); %s", name, preview([]byte(strings.Join(t.names, ", "))), cure)}
 }
 
-// explain names file, line and cause.
-func (t *table) explain(err error) error {
-	var parse *csv.ParseError
-	var long errLongLine
-	switch {
-	case errors.As(err, &long):
-		return fmt.Errorf("%s: after line %d: %w; a quote that is never closed makes such rows", t.name, t.line, long)
-	case !errors.As(err, &parse):
-		return fmt.Errorf("read %s: %w", t.name, err)
-	case errors.Is(err, csv.ErrFieldCount):
-		return fmt.Errorf("%s:%d: the row does not have the %d columns of the header", t.name, parse.StartLine, len(t.keys))
+func (t *csvReader) next() (row, error) {
+	line, err := t.readRecord()
+	if err != nil {
+		return row{}, err
 	}
-	return fmt.Errorf("%s:%d: column %d: the row is not CSV: %w", t.name, parse.StartLine, parse.Column, parse.Err)
+	r := row{line: line, next: t.lines.number, offset: t.lines.offset, bad: t.record.bad}
+	if r.bad == nil {
+		r.bad = t.check()
+	}
+	if r.bad != nil {
+		if last := t.lines.number - 1; last > line {
+			r.bad = fmt.Errorf("%w (the row ends on line %d)", r.bad, last)
+		}
+		r.raw = bytes.Clone(t.record.raw)
+		return r, nil
+	}
+	size := 1
+	for i, at := range t.chosen {
+		size += len(t.keys[i]) + t.record.fields[at].size() + 2
+	}
+	data := make([]byte, 0, size)
+	for i, at := range t.chosen {
+		data = appendJSON(append(data, t.keys[i]...), t.record.field(at))
+	}
+	r.data = append(data, '}')
+	if t.id >= 0 {
+		r.id = string(t.record.field(t.id))
+	}
+	return r, nil
 }
 
-func checkText(s string) error {
-	if !utf8.ValidString(s) {
-		return fmt.Errorf("%q is not valid UTF-8", preview([]byte(s)))
+// check holds the record against the header, and its text against the rules.
+func (t *csvReader) check() error {
+	if have := len(t.record.fields); have != t.columns {
+		return fmt.Errorf("the row has %d columns, the header has %d", have, t.columns)
 	}
-	if strings.ContainsRune(s, 0) {
-		return fmt.Errorf("%q holds a NUL byte", preview([]byte(s)))
+	if checkText(t.record.raw) == nil {
+		return nil
 	}
-	return nil
-}
-
-// rowLimit fails a row that does not end, which the CSV reader would collect
-// in memory up to the end of the file.
-type rowLimit struct {
-	r           io.Reader
-	read, start int64
-}
-
-// begin says at which offset the next row begins.
-func (l *rowLimit) begin(offset int64) { l.start = offset }
-
-func (l *rowLimit) Read(p []byte) (int, error) {
-	// What has been read and is not of this row yet is at most one buffer.
-	if l.read-l.start > MaxPayload+readBuffer {
-		return 0, errLongLine{MaxPayload}
+	for i := range t.columns {
+		if err := checkText(t.record.field(i)); err != nil {
+			return fmt.Errorf("column %d (%s): %w", i+1, t.names[i], err)
+		}
 	}
-	n, err := l.r.Read(p)
-	l.read += int64(n)
-	return n, err
+	return checkText(t.record.raw)
 }

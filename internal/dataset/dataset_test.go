@@ -102,7 +102,7 @@ func TestRows(t *testing.T) {
 		},
 		{
 			name: "csv from Excel", file: "a.csv", content: "\xef\xbb\xbf\"id\",\"text\"\r\n1,\"a\r\nb\"\r\n\r\n2,\"c\td\"\r\n",
-			want: []got{{"1", row, `{"id":"1","text":"a\nb"}`, "a.csv:2"}, {"2", row, `{"id":"2","text":"c\td"}`, "a.csv:5"}},
+			want: []got{{"1", row, `{"id":"1","text":"a\r\nb"}`, "a.csv:2"}, {"2", row, `{"id":"2","text":"c\td"}`, "a.csv:5"}},
 		},
 		{
 			name: "csv with an index column", file: "a.csv", content: ",id\n0,a\n",
@@ -149,24 +149,25 @@ func TestBadRows(t *testing.T) {
 		{"UTF-16", "a.jsonl", "\xff\xfe{\x00}\x00", 0, "a.jsonl: the file is UTF-16; convert it first"},
 		{"empty", "a.jsonl", "", 0, "dataset has no items"},
 		{"only blank lines", "a.jsonl", "\n\n \n", 0, "dataset has no items"},
-		{"row over the limit", "a.jsonl", `{"id":1}` + "\n" + `{"id":2,"x":"` + strings.Repeat("x", MaxPayload) + "\"}\n", 1, "a.jsonl:2: the row has more than"},
+		{"row over the limit", "a.jsonl", `{"id":1}` + "\n" + `{"id":2,"x":"` + strings.Repeat("x", 9_999_500) + "\"}\n", 1, "a.jsonl:2: the item has 9999515 bytes; a message carries at most 9999231; keep large items in a bucket with --spill"},
+		{"row that is not read", "a.jsonl", `{"id":1}` + "\n" + `{"id":2,"x":"` + strings.Repeat("x", maxRow) + "\"}\n", 1, "a.jsonl:2: the row has 33554448 bytes; at most 33554432 are read"},
 
-		{"csv: too few columns", "a.csv", "id,x\n1,a\n2\n3,c\n", 1, "a.csv:3: the row does not have the 2 columns of the header"},
-		{"csv: too many columns", "a.csv", "id,x\n1,\"a\nb\"\n2,b,c\n", 1, "a.csv:4: the row does not have the 2 columns"},
-		{"csv: bare quote", "a.csv", "id,x\n1,a\"b\n", 0, "a.csv:2: column 4: the row is not CSV"},
-		{"csv: open quote", "a.csv", "id,x\n1,\"a\n2,b\n", 0, "a.csv:2: column"},
-		{"csv: bad UTF-8", "a.csv", "id,x\n1,a\n2,\xff\xfe\n", 1, "a.csv:3: column 2: \"\\xff\\xfe\" is not valid UTF-8"},
-		{"csv: NUL", "a.csv", "id,x\n1,a\x00b\n", 0, "a.csv:2: column 2: \"a\\x00b\" holds a NUL byte"},
+		{"csv: too few columns", "a.csv", "id,x\n1,a\n2\n3,c\n", 1, "a.csv:3: the row has 1 columns, the header has 2"},
+		{"csv: too many columns", "a.csv", "id,x\n1,\"a\nb\"\n2,b,c\n", 1, "a.csv:4: the row has 3 columns, the header has 2"},
+		{"csv: bare quote", "a.csv", "id,x\n1,a\"b\n", 0, "a.csv:2: column 2: the row is not CSV: a quote inside a field"},
+		{"csv: open quote", "a.csv", "id,x\n1,\"a\n2,b\n", 0, "a.csv:2: a quote in this row is never closed"},
+		{"csv: bad UTF-8", "a.csv", "id,x\n1,a\n2,\xff\xfe\n", 1, "a.csv:3: column 2 (x): \"\\xff\\xfe\" is not valid UTF-8"},
+		{"csv: NUL", "a.csv", "id,x\n1,a\x00b\n", 0, "a.csv:2: column 2 (x): \"a\\x00b\" holds a NUL byte"},
 		{"csv: no id column", "a.csv", "ID,x\n1,a\n", 0, `a.csv:1: no column "id" in the header (ID, x); name the column with the ID with --id-field`},
 		{"csv: column twice", "a.csv", "id,x,x\n1,a,b\n", 0, `a.csv:1: column "x" occurs twice`},
-		{"csv: CR alone", "a.csv", "id,x\r1,a\r2,b\r", 0, "a.csv:1: the lines end in CR alone"},
+		{"csv: CR alone", "a.csv", "id,x\r1,a\r2,b\r", 0, "a.csv: the lines end in CR alone"},
 		{"csv: UTF-16", "a.csv", "\xfe\xff\x00i\x00d", 0, "a.csv: the file is UTF-16"},
 		{"csv: empty", "a.csv", "", 0, "a.csv: the file is empty"},
 		{"csv: header only", "a.csv", "id,x\n", 0, "dataset has no items"},
-		{"csv: a quote that is never closed", "a.csv", "id,x\n1,a\n2,\"" + strings.Repeat("y\n", MaxPayload/2+2*readBuffer), 1, "a.csv: after line 2: the row has more than"},
-		{"csv: row over the limit", "a.csv", "id,x\n1,\"" + strings.Repeat("\n", MaxPayload/2) + "\"\n", 0, "a.csv:2: the item has"},
+		{"csv: a quote that is never closed", "a.csv", "id,x\n1,a\n2,\"" + strings.Repeat("y\n", maxRow), 1, "a.csv:3: a quote in this row is never closed"},
+		{"csv: row over the limit", "a.csv", "id,x\n1,\"" + strings.Repeat("\n", 9_999_000/2+400) + "\"\n", 0, "a.csv:2: the item has"},
 
-		{"unknown format", "a.parquet", "x", 0, `a.parquet: unknown format ".parquet"`},
+		{"unknown format", "a.orc", "x", 0, `a.orc: unknown format ".orc"; say --format csv, tsv`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestBadRows(t *testing.T) {
 
 func TestLongLinesDoNotEndTheFile(t *testing.T) {
 	content := "{\"id\":1}\n{\"id\":2,\"x\":\"" + strings.Repeat("x", 70<<10) + "\"}\n" +
-		"{\"id\":3,\"x\":\"" + strings.Repeat("y", MaxPayload-100) + "\"}\n{\"id\":4}\n"
+		"{\"id\":3,\"x\":\"" + strings.Repeat("y", 9_999_000-100) + "\"}\n{\"id\":4}\n"
 	items, err := read(t, write(t, map[string]string{"a.jsonl": content}), Options{}, "a.jsonl")
 	if err != nil || len(items) != 4 {
 		t.Fatalf("%d items and error %v, want 4", len(items), err)
@@ -246,7 +247,7 @@ func TestBadDirectories(t *testing.T) {
 		{"only hidden files", map[string]string{"in/.a": "x"}, nil, "dataset has no items"},
 		{"link to a directory", map[string]string{"in/a": "x"}, link("."), "in/link is a link to a directory"},
 		{"link to nowhere", map[string]string{"in/a": "x"}, link("nowhere"), "in/link: no such file or directory"},
-		{"too large", map[string]string{"in/a": strings.Repeat("x", MaxPayload+1)}, nil, "in/a: the item has 9995905 bytes; a message carries at most 9995904"},
+		{"too large", map[string]string{"in/a": strings.Repeat("x", 9_999_500)}, nil, "in/a: the item has 9999500 bytes; a message carries at most 9999231"},
 		{"name", map[string]string{"in/a\nb": "x"}, nil, "has a control character"},
 	}
 	for _, test := range tests {

@@ -2,9 +2,12 @@ package dataset
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
-	"path"
 	"strings"
 
 	"github.com/spotbatch/spotbatch/internal/item"
@@ -14,84 +17,180 @@ import (
 type file struct {
 	// name is for people.
 	name string
-	// id is the path below the directory, with slashes.
+	// id is the path below the source, with slashes.
 	id   string
 	size int64
-	open func(ctx context.Context) (io.ReadCloser, error)
+	// version is the generation of an object, or the time of the last change
+	// of a file in nanoseconds.
+	version int64
+	// uri points at an object for workers; empty for files of this machine.
+	uri string
+	// contentType and encoding are an object's metadata.
+	contentType, encoding string
+	// source is the identity of a file of rows.
+	source Source
+	// open reads the bytes as they are stored, from an offset on.
+	open func(ctx context.Context, offset int64) (io.ReadCloser, error)
 }
 
-// reader reads the rows of one file; name is for errors.
-type reader func(name string, r io.Reader, opts Options) Entries
-
-// readerFor picks the reader by the name's extension.
-func readerFor(name string) (reader, error) {
-	switch ext := strings.ToLower(path.Ext(name)); ext {
-	case ".jsonl", ".ndjson", ".json":
-		return readJSONL, nil
-	case ".csv":
-		return readCSV, nil
-	default:
-		return nil, fmt.Errorf("%s: unknown format %q; give .jsonl, .ndjson, .json (one object a line) or .csv, or the directory to publish its files", name, ext)
-	}
+// listing finds files below a directory, prefix or pattern.
+type listing struct {
+	// name is the source as an absolute path or gs:// address.
+	name   string
+	filter pathFilter
+	// list calls visit for each file that filter wants, in a fixed order, until
+	// it says false. It may begin at the file of the given name, which the
+	// caller has seen already.
+	list func(ctx context.Context, filter pathFilter, from string, visit func(file, error) bool)
 }
 
-// rows is a source with an item a row.
-type rows struct {
-	file file
-	read reader
-	opts Options
-}
-
-func (s rows) entries(ctx context.Context, _ bool) Entries {
-	return func(yield func(Entry, error) bool) {
-		r, err := s.file.open(ctx)
-		if err != nil {
-			yield(Entry{}, fmt.Errorf("open %s: %w", s.file.name, err))
-			return
+// files returns all at once, for rows.
+func (l listing) files(ctx context.Context) ([]file, error) {
+	var found []file
+	var err error
+	l.list(ctx, l.filter, "", func(f file, failed error) bool {
+		// Spark and Hive keep their notes in files such as _SUCCESS.
+		if err = failed; err == nil && !strings.HasPrefix(f.id, "_") && !strings.Contains(f.id, "/_") {
+			found = append(found, f)
 		}
-		// Closing a file that was only read cannot lose anything.
-		defer func() { _ = r.Close() }()
-		s.read(s.file.name, r, s.opts)(yield)
+		return err == nil
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: no file matches", l.name)
 	}
+	return found, err
 }
 
-// files is a source with an item a file.
-type files struct {
-	// list calls visit for each file, in a fixed order, until it says false.
-	list func(ctx context.Context, visit func(file, error) bool)
+// fileSet is a source with an item a file.
+type fileSet struct {
+	listing
+	opts  Options
+	spill *spiller
+	// known is the identity that the last whole survey has found.
+	known *Source
 }
 
-func (s files) entries(ctx context.Context, payload bool) Entries {
+func (s fileSet) identity() Source { return *s.known }
+
+func (s fileSet) entries(ctx context.Context, after Position, payload bool) Entries {
 	return func(yield func(Entry, error) bool) {
-		s.list(ctx, func(f file, err error) bool {
+		skipping := after.File != ""
+		now, sum, whole := Source{Name: s.name}, sha256.New(), !skipping
+		s.list(ctx, s.filter, after.File, func(f file, err error) bool {
 			if err != nil {
+				whole = false
 				return yield(Entry{}, err)
 			}
-			return yield(f.entry(ctx, payload))
+			if skipping {
+				skipping = f.name != after.File
+				return true
+			}
+			now.Files++
+			now.Size += f.size
+			fmt.Fprintf(sum, "%q %d %d\n", f.id, f.size, f.version)
+			more := yield(s.entry(ctx, f, payload))
+			whole = whole && more
+			return more
 		})
+		if skipping {
+			yield(Entry{}, fmt.Errorf("%s: %s is not there any more; publish it as a new run", s.name, after.File))
+		}
+		if whole {
+			now.Hash = hex.EncodeToString(sum.Sum(nil))
+			*s.known = now
+		}
 	}
 }
 
-func (f file) entry(ctx context.Context, payload bool) (Entry, error) {
+// entry makes the item of a file.
+func (s fileSet) entry(ctx context.Context, f file, payload bool) (Entry, error) {
 	e := Entry{Item: item.Item{Key: item.Key{ItemID: f.id}}, Position: Position{File: f.name}}
-	if f.size > MaxPayload {
-		return e, tooLarge(e.Position, f.size)
+	if s.opts.ID == IDHash {
+		id, err := f.hash(ctx)
+		if err != nil {
+			return e, fmt.Errorf("read %s: %w", f.name, err)
+		}
+		e.ItemID = id
 	}
-	if !payload {
+	limit := payloadLimit(e.ItemID)
+	if f.uri != "" && (f.size >= s.opts.InlineBelow || f.size > limit) {
+		e.URI, e.ContentType = f.uri, f.mime()
 		return e, nil
 	}
-	r, err := f.open(ctx)
-	if err != nil {
-		return e, fmt.Errorf("open %s: %w", f.name, err)
+	if f.size > limit && s.spill == nil {
+		return e, tooLarge(e.Position, f.size, limit)
 	}
-	defer func() { _ = r.Close() }()
-	// The file may have grown since it was listed.
-	if e.Data, err = io.ReadAll(io.LimitReader(r, MaxPayload+1)); err != nil {
+	switch {
+	case !payload:
+		return e, nil
+	case f.size > limit:
+		e.ContentType = f.mime()
+		return e, s.spill.file(ctx, f, &e.Item)
+	}
+	data, err := f.read(ctx, limit)
+	if err != nil {
 		return e, fmt.Errorf("read %s: %w", f.name, err)
 	}
-	e.ContentType = contentType(f.id, e.Data)
+	e.Data, e.ContentType = data, contentType(f.id, data)
+	if int64(len(data)) > limit && f.uri != "" {
+		// It was stored compressed.
+		e.Data, e.URI = nil, f.uri
+	}
 	return e, nil
 }
+
+// mime goes by the name, and by the object's metadata when the name says
+// nothing: the content is not read.
+func (f file) mime() string {
+	if known := contentTypeOfName(f.id); known != "" {
+		return known
+	}
+	media, _, _ := strings.Cut(f.contentType, ";")
+	if media = strings.TrimSpace(media); media != "" {
+		return media
+	}
+	return "application/octet-stream"
+}
+
+// read returns the payload, and at most one byte more than limit of it: a file
+// may have grown since it was listed.
+func (f file) read(ctx context.Context, limit int64) ([]byte, error) {
+	r, err := f.content(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return io.ReadAll(io.LimitReader(r, limit+1))
+}
+
+// content opens the file as workers see it: an object that is stored with
+// Content-Encoding gzip is unpacked for them.
+func (f file) content(ctx context.Context) (io.ReadCloser, error) {
+	raw, err := f.open(ctx, 0)
+	if err != nil || f.encoding != "gzip" {
+		return raw, err
+	}
+	return gunzip(raw)
+}
+
+func (f file) hash(ctx context.Context) (string, error) {
+	sum := sha256.New()
+	if err := f.copyTo(ctx, sum); err != nil {
+		return "", err
+	}
+	return sumText(sum), nil
+}
+
+func (f file) copyTo(ctx context.Context, w io.Writer) error {
+	r, err := f.content(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	return errors.Join(err, r.Close())
+}
+
+func sumText(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
 // hidden tells whether a part of the path begins with a dot.
 func hidden(id string) bool {

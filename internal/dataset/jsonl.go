@@ -1,65 +1,86 @@
 package dataset
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/spotbatch/spotbatch/internal/item"
 )
 
-// readJSONL reads an object a line.
-func readJSONL(name string, r io.Reader, opts Options) Entries {
-	return func(yield func(Entry, error) bool) {
-		lines := bufio.NewReaderSize(r, readBuffer)
-		if err := skipBOM(lines); err != nil {
-			yield(Entry{}, fmt.Errorf("%s: %w", name, err))
-			return
+// jsonReader reads an object a line.
+type jsonReader struct{ textReader }
+
+func (t *jsonReader) next() (row, error) {
+	for {
+		number := t.lines.number
+		line, size, err := t.lines.next()
+		if err != nil {
+			return row{}, err
 		}
-		for number := 1; ; number++ {
-			at := Position{File: name, Line: number}
-			line, err := readLine(lines, MaxPayload)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err == nil && len(bytes.TrimSpace(line)) == 0 {
-				continue
-			}
-			e := Entry{Item: item.Item{ContentType: item.ContentTypeJSON, Data: line}, Position: at}
-			if err == nil {
-				e.ItemID, err = rowID(line, opts.IDField)
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", at, err)
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
+		r := row{line: number, next: t.lines.number, offset: t.lines.offset}
+		text := trimEnd(line)
+		if size > maxRow {
+			r.bad, r.raw = errLong(size), bytes.Clone(text[:min(len(text), maxRow)])
+			return r, nil
 		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		r.data = bytes.Clone(text)
+		if r.bad = t.fill(&r); r.bad != nil {
+			r.raw, r.data = r.data, nil
+		}
+		return r, nil
 	}
 }
 
-// rowID checks that row is a JSON object and returns its ID.
-func rowID(row []byte, field string) (string, error) {
-	if !json.Valid(row) {
-		return "", notJSON(row)
+// fill checks the row and takes from it what is wanted.
+func (t *jsonReader) fill(r *row) error {
+	if !json.Valid(r.data) {
+		return notJSON(r.data)
 	}
-	if !utf8.Valid(row) {
-		return "", errors.New("the row is not valid UTF-8")
+	if !utf8.Valid(r.data) {
+		return errors.New("the row is not valid UTF-8")
 	}
-	members := bytes.TrimSpace(row)
-	if members[0] != '{' {
-		return "", fmt.Errorf("the row is not a JSON object: it begins with %q; write one object a line (jq -c '.[]' splits an array)", preview(row))
+	object := bytes.TrimSpace(r.data)
+	if object[0] != '{' {
+		return fmt.Errorf("the row is not a JSON object: it begins with %q; write one object a line (jq -c '.[]' splits an array)", preview(object))
 	}
-	value, err := member(members, field)
-	if err != nil {
-		return "", err
+	if t.want.idField != "" {
+		value, err := member(object, t.want.idField)
+		if err == nil && value == nil {
+			err = fmt.Errorf("the row has no field %q; name the field with the ID with --id-field", t.want.idField)
+		}
+		if err == nil {
+			r.id, err = idText(value, t.want.idField)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return idText(value, field)
+	if len(t.want.columns) == 0 {
+		return nil
+	}
+	// Rows of JSON Lines often leave out what is null; so does the payload.
+	chosen := []byte{'{'}
+	for _, name := range t.want.columns {
+		value, err := member(object, name)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			continue
+		}
+		if len(chosen) > 1 {
+			chosen = append(chosen, ',')
+		}
+		chosen = append(append(appendJSON(chosen, name), ':'), value...)
+	}
+	r.data = append(chosen, '}')
+	return nil
 }
 
 // notJSON says what is wrong with row.
@@ -77,13 +98,9 @@ func notJSON(row []byte) error {
 func idText(value []byte, field string) (string, error) {
 	switch c := value[0]; {
 	case c == '"':
-		var id string
-		if err := json.Unmarshal(value, &id); err != nil {
-			return "", fmt.Errorf("read field %q: %w", field, err)
-		}
-		// Half a surrogate pair becomes U+FFFD, and different IDs the same.
-		if bytes.ContainsRune([]byte(id), utf8.RuneError) && !bytes.ContainsRune(value, utf8.RuneError) {
-			return "", fmt.Errorf("field %q is %s, which is not valid Unicode", field, value)
+		id, exact := unquote(value)
+		if !exact {
+			return "", fmt.Errorf("field %q is %s, which is not valid Unicode", field, preview(value))
 		}
 		return id, nil
 	case c == '-', '0' <= c && c <= '9':
@@ -92,6 +109,50 @@ func idText(value []byte, field string) (string, error) {
 		return "", fmt.Errorf("field %q is null; give every row an ID, or name another field with --id-field", field)
 	}
 	return "", fmt.Errorf("field %q is %s; an ID must be a text or a number", field, preview(value))
+}
+
+// unquote returns the text of a valid JSON string. It is not exact when half a
+// surrogate pair has become U+FFFD, and different texts the same.
+func unquote(quoted []byte) (text string, exact bool) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), true
+	}
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		return "", false
+	}
+	return text, paired(quoted)
+}
+
+// paired tells whether every escaped half of a surrogate pair of a valid JSON
+// string has its other half.
+func paired(quoted []byte) bool {
+	for i := 0; i < len(quoted); i++ {
+		if quoted[i] != '\\' {
+			continue
+		}
+		if i++; quoted[i] != 'u' {
+			continue
+		}
+		r := escaped(quoted[i-1:])
+		i += 4
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		if rest := quoted[i+1:]; len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' || utf16.DecodeRune(r, escaped(rest)) == utf8.RuneError {
+			return false
+		}
+		i += 6
+	}
+	return true
+}
+
+// escaped returns the unit of an escape, such as \u00e4.
+func escaped(text []byte) rune {
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(unit)
 }
 
 // preview returns the start of a row for an error message.

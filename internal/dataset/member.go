@@ -3,13 +3,15 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 )
 
 // member returns the value of the object's member with exactly this name, as
 // the bytes that stand there. object must be valid JSON, trimmed of white
-// space. A missing member and one that occurs twice are errors: encoding/json
-// would take one of them, and members whose names differ in case.
+// space. The value of a missing member is nil. One that occurs twice is an
+// error: encoding/json would take one of the two, and would take members whose
+// names differ in case.
 func member(object []byte, name string) ([]byte, error) {
 	var found []byte
 	s := scanner{data: object, pos: 1}
@@ -30,9 +32,6 @@ func member(object []byte, name string) ([]byte, error) {
 			return nil, fmt.Errorf("field %q occurs twice in the row", name)
 		}
 		found = value
-	}
-	if found == nil {
-		return nil, fmt.Errorf("the row has no field %q; name the field with the ID with --id-field", name)
 	}
 	return found, nil
 }
@@ -59,6 +58,22 @@ func (s *scanner) space() {
 			s.pos++
 		default:
 			return
+		}
+	}
+}
+
+// elements yields the values of an array, or the keys and values of an object
+// in turn, from behind its bracket up to the closing one.
+func (s *scanner) elements(closing byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for s.space(); s.data[s.pos] != closing; s.space() {
+			if c := s.data[s.pos]; c == ',' || c == ':' {
+				s.pos++
+				continue
+			}
+			if !yield(s.value()) {
+				return
+			}
 		}
 	}
 }

@@ -51,9 +51,12 @@ var mimeTypes = map[string]string{
 // contentType goes by the extension, and by the first bytes when that is not
 // known.
 func contentType(name string, data []byte) string {
-	if known, ok := mimeTypes[strings.ToLower(path.Ext(name))]; ok {
+	if known := contentTypeOfName(name); known != "" {
 		return known
 	}
 	sniffed, _, _ := strings.Cut(http.DetectContentType(data), ";")
 	return sniffed
 }
+
+// contentTypeOfName goes by the extension; "" when that is not known.
+func contentTypeOfName(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }

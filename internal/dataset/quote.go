@@ -6,7 +6,7 @@ const hexDigits = "0123456789abcdef"
 
 // appendJSON appends s as a JSON string. s must be valid UTF-8. Nothing is
 // escaped that need not be: <, > and & stay as the dataset has them.
-func appendJSON(dst []byte, s string) []byte {
+func appendJSON[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := range len(s) {

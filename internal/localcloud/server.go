@@ -158,7 +158,9 @@ func (s *Server) serve() error {
 		s.serveHTTP(listener, s.faults.HTTP(gcsName, gcs.Operation, server.Handler()))
 	}
 	if listener := s.listeners[Admin]; listener != nil {
-		s.serveHTTP(listener, admin.New(sources).Handler())
+		server := admin.New(sources)
+		s.serving.Go(func() error { return server.Run(s.requests) })
+		s.serveHTTP(listener, server.Handler())
 	}
 	return nil
 }

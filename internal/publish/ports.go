@@ -18,8 +18,15 @@ const (
 	StateCancelled  State = "CANCELLED"
 )
 
-// ErrNoRun says that no run has the given ID.
-var ErrNoRun = errors.New("no such run")
+// What stands in the way of a change of a run.
+var (
+	// ErrNoRun says that no run has the given ID.
+	ErrNoRun = errors.New("no such run")
+	// ErrCancelled says that the run is CANCELLED, which is for good.
+	ErrCancelled = errors.New("the run is cancelled")
+	// ErrPublished says that the run is PUBLISHED, which is for good.
+	ErrPublished = errors.New("the run is published to its end")
+)
 
 // Run is the row of a run.
 type Run struct {
@@ -37,8 +44,11 @@ type Runs interface {
 	// Begin creates the run in StatePublishing with nothing published, or
 	// returns the one that is there, unchanged; created says which.
 	Begin(ctx context.Context, id, dataset string) (run Run, created bool, err error)
-	// Update sets state and published count of an existing run, or returns
-	// ErrNoRun. To call it again with the same values is harmless.
+	// Update sets the state of an existing run, and its published count unless
+	// a larger one stands there: of two publishers of one run neither takes
+	// back what the other has said. It changes nothing and returns ErrNoRun,
+	// ErrCancelled, or, when state is StatePublishing, ErrPublished. To call it
+	// again with the same values is harmless.
 	Update(ctx context.Context, id string, state State, published int64) error
 	// Get returns a run, or ErrNoRun.
 	Get(ctx context.Context, id string) (Run, error)
@@ -51,6 +61,16 @@ type Counts struct {
 	// FirstResultAt and LastResultAt are zero while there is no row.
 	FirstResultAt time.Time
 	LastResultAt  time.Time
+	// Failures are the FAILED rows by class, the most frequent first.
+	Failures []Failure
+}
+
+// Failure is the FAILED rows of one class.
+type Failure struct {
+	Class string
+	Items int64
+	// Example is the ID of one of them.
+	Example string
 }
 
 // Row is a result as export prints it.
@@ -74,7 +94,10 @@ type Results interface {
 	// Each calls visit for every row of the run, of one status unless status
 	// is empty, in the order of the primary key, and stops at visit's error,
 	// which it returns as it is. Memory does not grow with the number of rows.
+	// It reads a part of the run after the other, each as it is at that moment.
 	Each(ctx context.Context, runID, status string, visit func(Row) error) error
 	// Statuses returns the status of each item of keys that has a row.
 	Statuses(ctx context.Context, keys []item.Key) (map[item.Key]string, error)
+	// Rows returns the row of each item of keys that has one.
+	Rows(ctx context.Context, keys []item.Key) (map[item.Key]Row, error)
 }

@@ -35,11 +35,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	b := bench{bin: *bin, progress: stderr}
-	for service, measure := range map[string]func(context.Context) error{"pubsub": b.pubsub, "spanner": b.spanner} {
-		if *only != "" && *only != service {
+	for _, m := range []struct {
+		service string
+		measure func(context.Context) error
+	}{{"pubsub", b.pubsub}, {"spanner", b.spanner}} {
+		if *only != "" && *only != m.service {
 			continue
 		}
-		if err := measure(ctx); err != nil {
+		if err := m.measure(ctx); err != nil {
 			fmt.Fprintln(stderr, "cloudbench:", err)
 			return 1
 		}

@@ -62,13 +62,13 @@ func (b *bench) spanner(ctx context.Context) error {
 	}
 	b.atMost(fmt.Sprintf("Spanner: memory of %d rows", rows), (after-before)/1e9, 1.5, "GB")
 
-	for _, kind := range []struct {
+	for k, kind := range []struct {
 		name    string
 		options []spanner.ApplyOption
 	}{{"read-write", nil}, {"at-least-once", []spanner.ApplyOption{spanner.ApplyAtLeastOnce()}}} {
 		begin := time.Now()
 		if err := inParallel(ctx, commits, func(ctx context.Context, i int) error {
-			_, err := client.Apply(ctx, []*spanner.Mutation{result(i)}, kind.options...)
+			_, err := client.Apply(ctx, []*spanner.Mutation{result(rows + k*commits + i)}, kind.options...)
 			return err
 		}); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -258,5 +260,27 @@ func TestFaultsOfCloudStorage(t *testing.T) {
 	_, _ = io.WriteString(w, "x") // its error comes back from Close
 	if err := w.Close(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("upload into the black hole = %v, want the deadline", err)
+	}
+}
+
+// What the documentation shows can be typed as it stands.
+func TestDocumentedFaultsAreTaken(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/localcloud.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t)
+	examples := regexp.MustCompile(`-d '([^']+)'(.*)`).FindAllStringSubmatch(string(text), -1)
+	if len(examples) < 5 {
+		t.Fatalf("%d examples of faults", len(examples))
+	}
+	for _, example := range examples {
+		want := http.StatusCreated
+		if strings.Contains(example[2], "refused") {
+			want = http.StatusBadRequest
+		}
+		if code, answer := b.call(http.MethodPost, "/faults", example[1]); code != want {
+			t.Errorf("%s = %d %s, want %d", example[1], code, answer, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,9 +45,17 @@ type Server struct {
 func New(sources Sources) *Server {
 	s := &Server{faults: sources.Faults, methods: sources.Methods, broker: sources.Broker, history: sources.History}
 	if sources.Rows != nil {
-		s.counter = &counter{rows: sources.Rows}
+		s.counter = newCounter(sources.Rows)
 	}
 	return s
+}
+
+// Run counts rows when the API is asked for them, until ctx is done. Without it there are no rows in the state.
+func (s *Server) Run(ctx context.Context) error {
+	if s.counter != nil {
+		s.counter.run(ctx)
+	}
+	return nil
 }
 
 // Handler returns the HTTP handler of the API and of the page.

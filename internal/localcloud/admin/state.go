@@ -14,7 +14,8 @@ type State struct {
 	Topics        []Topic        `json:"topics"`
 	Subscriptions []Subscription `json:"subscriptions"`
 	Rows          []RunRows      `json:"rows"`
-	// RowsCountedAt is as of when Rows are: counting many takes long, and is done less often.
+	// RowsCountedAt is as of when Rows are: counting many takes long, and is done less often. Nil while the first
+	// count is being made, and without Spanner.
 	RowsCountedAt *time.Time `json:"rows_counted_at,omitempty"`
 	// RowsOmitted says that there are runs beyond those in Rows.
 	RowsOmitted bool    `json:"rows_omitted,omitempty"`
@@ -73,8 +74,9 @@ func (s *Server) state(ctx context.Context, only string) (*State, error) {
 		for _, group := range counted.groups {
 			state.Rows = append(state.Rows, RunRows{Database: group.Database, RunID: group.Values[0], Status: group.Values[1], Rows: group.Rows})
 		}
-		at := counted.at.UTC()
-		state.RowsCountedAt, state.RowsOmitted = &at, !counted.complete
+		if at := counted.at.UTC(); !at.IsZero() {
+			state.RowsCountedAt, state.RowsOmitted = &at, !counted.complete
+		}
 	}
 	return state, nil
 }

@@ -57,6 +57,43 @@ func BenchmarkPublishTakeAck(tb *testing.B) {
 	}
 }
 
+// BenchmarkOrdered is BenchmarkPublishTakeAck with a backlog of 100,000 messages
+// that have few or many ordering keys. The rate must not depend on how many.
+func BenchmarkOrdered(tb *testing.B) {
+	for _, keys := range []int{1, 1000, 100_000} {
+		tb.Run(fmt.Sprint("keys=", keys), func(tb *testing.B) {
+			b := setup(tb, nil, nil, ordered)
+			published := 0
+			fill := func(n int) {
+				msgs := make([]*broker.Message, n)
+				for i := range msgs {
+					msgs[i] = &broker.Message{Data: payload, OrderingKey: fmt.Sprint(published % keys)}
+					published++
+				}
+				_, err := b.Publish(topic, msgs)
+				b.must(err)
+			}
+			fill(100_000)
+			c := b.attach(benchBatch)
+			var ds []broker.Delivery
+			ids := make([]broker.AckID, 0, benchBatch)
+			for i := 0; tb.Loop(); i++ {
+				if i%benchBatch == 0 {
+					fill(benchBatch)
+					ds, _ = c.Take(ds[:0], benchBatch, 1<<20)
+					ids = ids[:0]
+					for _, d := range ds {
+						ids = append(ids, d.AckID)
+					}
+					if stale, _, err := b.Ack(sub, ids); err != nil || len(stale) > 0 || len(ids) != benchBatch {
+						tb.Fatalf("%d acks: stale %v, %v", len(ids), stale, err)
+					}
+				}
+			}
+		})
+	}
+}
+
 // A waiting message costs less than 1 KB beyond its payload, attributes included.
 func TestMemoryPerMessage(t *testing.T) {
 	const n = 200_000

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -97,7 +96,7 @@ func (b *Broker) topic(name string) (*topic, error) {
 	}
 	t, ok := b.topics[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrTopicNotFound, name)
+		return nil, &ResourceError{name, ErrTopicNotFound}
 	}
 	return t, nil
 }
@@ -108,7 +107,7 @@ func (b *Broker) sub(name string) (*subscription, error) {
 	}
 	s, ok := b.subs[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrSubscriptionNotFound, name)
+		return nil, &ResourceError{name, ErrSubscriptionNotFound}
 	}
 	return s, nil
 }
@@ -119,7 +118,7 @@ func (b *Broker) CreateTopic(c TopicConfig) error {
 	defer b.unlock()
 	switch _, err := b.topic(c.Name); {
 	case err == nil:
-		return fmt.Errorf("topic %s: %w", c.Name, ErrExists)
+		return &ResourceError{c.Name, ErrExists}
 	case errors.Is(err, ErrClosed):
 		return err
 	}
@@ -213,7 +212,7 @@ func (b *Broker) CreateSubscription(c SubscriptionConfig) error {
 	defer b.unlock()
 	switch _, err := b.sub(c.Name); {
 	case err == nil:
-		return fmt.Errorf("subscription %s: %w", c.Name, ErrExists)
+		return &ResourceError{c.Name, ErrExists}
 	case errors.Is(err, ErrClosed):
 		return err
 	}
@@ -295,6 +294,9 @@ func (b *Broker) UpdateSubscription(name string, change func(*SubscriptionConfig
 	}
 	c.Name, c.Topic, c.Detached = s.config.Name, s.config.Topic, s.config.Detached
 	c.Ordered, c.Filter, c.Match = s.config.Ordered, s.config.Filter, s.config.Match
+	if s.config.RetainAcked && !c.RetainAcked {
+		s.forgetAcked()
+	}
 	s.config = c
 	b.touch(s) // the retention may end earlier now
 	for c := range s.consumers {
@@ -314,7 +316,7 @@ func (b *Broker) DeleteSubscription(name string) error {
 	}
 	b.unlink(s)
 	delete(b.subs, name)
-	s.end(fmt.Errorf("%w: %s", ErrSubscriptionNotFound, name))
+	s.end(&ResourceError{name, ErrSubscriptionNotFound})
 	return nil
 }
 
@@ -330,7 +332,7 @@ func (b *Broker) Detach(name string) error {
 	b.unlink(s)
 	s.config.Detached = true
 	s.dropAll()
-	s.endConsumers(fmt.Errorf("%w: %s", ErrDetached, name))
+	s.endConsumers(&ResourceError{name, ErrDetached})
 	return nil
 }
 

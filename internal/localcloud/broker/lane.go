@@ -76,6 +76,22 @@ func (s *subscription) unpark(e *entry) {
 	s.b.touch(s)
 }
 
+// unparkAny unparks an entry whose holder has room, and reports whether there was
+// one. Mostly place has done that already; but what it unparks may go to another
+// consumer after all, since the lane may have been free by then.
+func (s *subscription) unparkAny() bool {
+	if s.waiting == 0 {
+		return false
+	}
+	for _, c := range s.roomy.items {
+		if e := c.parked.head; e != nil {
+			s.unpark(e)
+			return true
+		}
+	}
+	return false
+}
+
 // sent notes that the next entry of a lane has been leased to c.
 func (s *subscription) sent(e *entry, c *Consumer) {
 	l := e.rank.lane
@@ -153,9 +169,18 @@ func (s *subscription) rewind(e *entry) {
 		if x.state == stateEarly {
 			s.count.Acked--
 		}
+		s.recordReturn(x)
 		s.release(x)
 		x.redelivery = true
 		s.wait(x)
+	}
+}
+
+// recordReturn records that an entry will be delivered again, if anybody has seen
+// it.
+func (s *subscription) recordReturn(e *entry) {
+	if e.state == stateEarly || e.state == stateLeased && e.taken {
+		s.record(Returned, e)
 	}
 }
 
@@ -167,6 +192,9 @@ func (s *subscription) disband() {
 			continue
 		}
 		acked := e.state == stateEarly
+		if !acked {
+			s.recordReturn(e)
+		}
 		s.release(e)
 		e.state = stateIdle
 		if acked {

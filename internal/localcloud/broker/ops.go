@@ -2,7 +2,6 @@ package broker
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ func (b *Broker) attached(name string) (*subscription, error) {
 		return nil, err
 	}
 	if s.config.Detached {
-		return nil, fmt.Errorf("%w: %s", ErrDetached, name)
+		return nil, &ResourceError{name, ErrDetached}
 	}
 	return s, nil
 }

@@ -14,12 +14,13 @@ const (
 	Nacked
 	Expired
 	DeadLettered
-	Dropped // older than the retention, or its subscription was detached
+	Dropped  // older than the retention, or its subscription was detached
+	Returned // to be delivered again: an earlier message of its ordering key came back, or a seek
 )
 
 // String returns the kind in lower case.
 func (k EventKind) String() string {
-	names := [...]string{"none", "published", "delivered", "extended", "acked", "nacked", "expired", "dead-lettered", "dropped"}
+	names := [...]string{"none", "published", "delivered", "extended", "acked", "nacked", "expired", "dead-lettered", "dropped", "returned"}
 	if int(k) < len(names) {
 		return names[k]
 	}

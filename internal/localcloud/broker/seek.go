@@ -37,6 +37,7 @@ func (s *subscription) rejudge(e *entry, acked bool) {
 		s.release(e)
 		s.settle(e)
 	case e.state == stateAcked:
+		s.record(Returned, e)
 		s.count.Acked--
 		e.failures, e.redelivery, e.holder = 0, false, nil
 		s.offer(e)

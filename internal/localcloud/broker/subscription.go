@@ -125,7 +125,10 @@ func (s *subscription) dispatch(now time.Duration) {
 	for len(s.roomy.items) > 0 {
 		e := s.take()
 		if e == nil {
-			return
+			if !s.unparkAny() {
+				return
+			}
+			continue
 		}
 		c := s.choose(e)
 		if !c.hasRoom() {
@@ -211,6 +214,17 @@ func (s *subscription) retain(e *entry) {
 		return
 	}
 	s.forget(e)
+}
+
+// forgetAcked drops what was kept for Seek only, once that is no longer wanted.
+func (s *subscription) forgetAcked() {
+	for e := s.log.head; e != nil; {
+		next := e.log.next
+		if e.state == stateAcked {
+			s.forget(e)
+		}
+		e = next
+	}
 }
 
 func (s *subscription) forget(e *entry) {

@@ -2,12 +2,16 @@ package pubsub_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
+	gcp "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/iterator"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -137,5 +141,30 @@ func TestSeekOverTheAPI(t *testing.T) {
 	_, err = b.sub.Seek(t.Context(), &pubsubpb.SeekRequest{Subscription: sub, Target: &pubsubpb.SeekRequest_Snapshot{Snapshot: "s"}})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("snapshot: got %v, want Unimplemented", err)
+	}
+}
+
+// What is missing says so with its name, and its code is one that tells a client
+// not to try again.
+func TestMissingServices(t *testing.T) {
+	b := setup(t)
+	b.create(t, nil)
+	schemas, err := gcp.NewSchemaClient(t.Context(), option.WithGRPCConn(b.dial(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, schema := schemas.CreateSchema(t.Context(), &pubsubpb.CreateSchemaRequest{Parent: "projects/demo", SchemaId: "s", Schema: &pubsubpb.Schema{}})
+	_, policy := b.client.TopicAdminClient.GetIamPolicy(t.Context(), &iampb.GetIamPolicyRequest{Resource: topic})
+	_, snapshot := b.client.SubscriptionAdminClient.CreateSnapshot(t.Context(), &pubsubpb.CreateSnapshotRequest{Name: "projects/demo/snapshots/s", Subscription: sub})
+	push := b.client.SubscriptionAdminClient.ModifyPushConfig(t.Context(), &pubsubpb.ModifyPushConfigRequest{
+		Subscription: sub, PushConfig: &pubsubpb.PushConfig{PushEndpoint: "https://example.org"},
+	})
+	if err := b.client.SubscriptionAdminClient.ModifyPushConfig(t.Context(), &pubsubpb.ModifyPushConfigRequest{Subscription: sub}); err != nil {
+		t.Errorf("a push config that means pull: got %v", err)
+	}
+	for name, err := range map[string]error{"SchemaService": schema, "IAMPolicy": policy, "snapshots": snapshot, "push_config": push} {
+		if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want Unimplemented", name, err)
+		}
 	}
 }

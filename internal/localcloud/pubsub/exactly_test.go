@@ -197,3 +197,34 @@ func TestOrderingWithTheClient(t *testing.T) {
 		})
 	}
 }
+
+// An ack that overtakes an earlier message of its key fails for a while: the
+// client tries it again by itself until the earlier one is acked.
+func TestTransientFailureWithTheClient(t *testing.T) {
+	b := setup(t)
+	b.create(t, func(s *pubsubpb.Subscription) { s.EnableMessageOrdering, s.EnableExactlyOnceDelivery = true, true })
+	for range 2 {
+		_, err := b.pub.Publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x"), OrderingKey: "k"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	messages := make(chan *gpubsub.Message, 2)
+	receive(t, b.client.Subscriber(sub), func(m *gpubsub.Message) { messages <- m })
+	first, second := <-messages, <-messages
+	overtaking := second.AckWithResult()
+	select {
+	case <-overtaking.Ready():
+		got, err := overtaking.Get(t.Context())
+		t.Fatalf("the ack that overtakes: got %v, %v before the other ack", got, err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	for name, result := range map[string]*gpubsub.AckResult{"the first": first.AckWithResult(), "the second": overtaking} {
+		if got, err := result.Get(t.Context()); got != gpubsub.AcknowledgeStatusSuccess {
+			t.Errorf("ack of %s: got %v, %v", name, got, err)
+		}
+	}
+	if c := b.counts(t); c.Acked != 2 {
+		t.Errorf("got %+v, want both acked", c)
+	}
+}

@@ -35,7 +35,7 @@ func checkPath(m proto.Message, path string, mutable map[string]bool, immutable 
 	case field == nil:
 		return notAField(m.ProtoReflect(), path)
 	case slices.Contains(immutable, top):
-		return invalid("update_mask names %q, which cannot be changed", path)
+		return invalid("update_mask names %.300q, which cannot be changed", path)
 	case mutable[top]:
 		return nil
 	}
@@ -43,11 +43,11 @@ func checkPath(m proto.Message, path string, mutable map[string]bool, immutable 
 	if value := m.ProtoReflect(); !value.Has(field) || (top == "push_config" && isEmpty(value.Get(field).Message())) {
 		return nil
 	}
-	return unimplemented("the update of " + describe(m, path))
+	return unimplemented("the update of " + describe(m, top))
 }
 
 func notAField(m protoreflect.Message, path string) error {
-	return invalid("update_mask names %q, which is no field of a %s", path, strings.ToLower(string(m.Descriptor().Name())))
+	return invalid("update_mask names %.300q, which is no field of a %s", path, strings.ToLower(string(m.Descriptor().Name())))
 }
 
 // mergePath copies one field. rest is the part of path below dst and src.
@@ -66,7 +66,7 @@ func mergePath(dst, src protoreflect.Message, path, rest string) error {
 		return nil
 	}
 	if field.Kind() != protoreflect.MessageKind || field.IsList() || field.IsMap() {
-		return invalid("update_mask names %q, but %q has no fields of its own", path, name)
+		return invalid("update_mask names %.300q, but %.300q has no fields of its own", path, name)
 	}
 	return mergePath(dst.Mutable(field).Message(), src.Get(field).Message(), path, below)
 }

@@ -16,14 +16,14 @@ var (
 // checkName says what is wrong with projects/P/KIND/ID.
 func checkName(name, kind string) error {
 	if name == "" {
-		return invalid("no name given: want projects/PROJECT/%s/ID", kind)
+		return invalid("Invalid resource name given (name=): want projects/PROJECT/%s/ID", kind)
 	}
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != "projects" || parts[2] != kind || !projectID.MatchString(parts[1]) {
-		return invalid("invalid resource name %q: want projects/PROJECT/%s/ID", name, kind)
+		return invalid("Invalid resource name given (name=%.300s): want projects/PROJECT/%s/ID", name, kind)
 	}
 	if !resourceID.MatchString(parts[3]) || strings.HasPrefix(parts[3], "goog") {
-		return invalid("invalid resource name %q: the ID must have 3 to 255 of A-Z a-z 0-9 - _ . ~ + %%, begin with a letter and not with \"goog\"", name)
+		return invalid("Invalid resource name given (name=%.300s): the ID must have 3 to 255 of A-Z a-z 0-9 - _ . ~ + %%, begin with a letter and not with \"goog\"", name)
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func checkName(name, kind string) error {
 // checkProject says what is wrong with projects/P.
 func checkProject(name string) error {
 	if p, ok := strings.CutPrefix(name, "projects/"); !ok || !projectID.MatchString(p) {
-		return invalid("invalid project name %q: want projects/PROJECT", name)
+		return invalid("Invalid resource name given (name=%.300s): want projects/PROJECT", name)
 	}
 	return nil
 }

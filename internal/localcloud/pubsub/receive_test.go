@@ -149,6 +149,10 @@ func TestDeadLetterAfterMaxAttempts(t *testing.T) {
 			t.Errorf("attribute %s: got %q, want %q", key, got, want)
 		}
 	}
+	const form = "2006-01-02T15:04:05.000+00:00" // as the service writes it
+	if got, want := m.Attributes[broker.AttrSourcePublishTime], b.clock.Now().UTC().Format(form); got != want {
+		t.Errorf("publish time at the source: got %q, want %q", got, want)
+	}
 	if c := b.counts(t); c.DeadLettered != 1 || c.Ready+c.Leased != 0 {
 		t.Errorf("at the source: got %+v, want it gone", c)
 	}

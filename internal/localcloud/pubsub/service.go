@@ -51,31 +51,34 @@ func ServerOptions() []grpc.ServerOption {
 
 var errStopping = status.Error(codes.Unavailable, "the server is stopping")
 
-// toStatus turns a broker's error into the service's code. A status passes.
+// toStatus turns a broker's error into the service's code, and for what clients
+// are known to look at, into the service's words. A status passes.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	code := codes.Internal
+	name := ""
+	if resource, ok := errors.AsType[*broker.ResourceError](err); ok {
+		name = resource.Name
+	}
 	switch {
 	case errors.Is(err, broker.ErrTopicNotFound), errors.Is(err, broker.ErrSubscriptionNotFound):
-		code = codes.NotFound
+		return status.Errorf(codes.NotFound, "Resource not found (resource=%s).", name)
 	case errors.Is(err, broker.ErrExists):
-		code = codes.AlreadyExists
+		return status.Errorf(codes.AlreadyExists, "Resource already exists in the project (resource=%s).", name)
 	case errors.Is(err, broker.ErrDetached):
-		code = codes.FailedPrecondition
+		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, broker.ErrClosed):
-		code = codes.Unavailable
+		return status.Error(codes.Unavailable, err.Error())
 	case errors.Is(err, context.Canceled):
-		code = codes.Canceled
+		return status.Error(codes.Canceled, err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
-		code = codes.DeadlineExceeded
-	default:
-		if st, ok := status.FromError(err); ok {
-			return st.Err()
-		}
+		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
-	return status.Error(code, err.Error())
+	if st, ok := status.FromError(err); ok {
+		return st.Err()
+	}
+	return status.Error(codes.Internal, err.Error())
 }
 
 func invalid(format string, args ...any) error {

@@ -133,7 +133,14 @@ func (s *subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPus
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	return nil, unimplemented("push_config of a subscription")
+	if !isEmpty(req.GetPushConfig().ProtoReflect()) {
+		return nil, unimplemented("push_config of a subscription")
+	}
+	// It means pull, which every subscription here is anyway.
+	if _, err := s.broker.Properties(req.GetSubscription()); err != nil {
+		return nil, toStatus(err)
+	}
+	return &emptypb.Empty{}, nil
 }
 
 func (s *subscriber) CreateSnapshot(context.Context, *pubsubpb.CreateSnapshotRequest) (*pubsubpb.Snapshot, error) {

@@ -21,7 +21,10 @@ const maxRequestBytes = 256 << 20
 
 // ServerOptions returns the options that the gRPC server for a Service needs.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.MaxRecvMsgSize(maxRequestBytes)}
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.ChainUnaryInterceptor(unaryTrailer), grpc.ChainStreamInterceptor(streamTrailer),
+	}
 }
 
 // Service is the whole local Spanner. Make one with New. It is safe for concurrent use and needs no closing.
