@@ -42,19 +42,23 @@ func TestDML(t *testing.T) {
 		rows       []string
 	}{
 		{
-			"insert", []gcp.Statement{
+			"insert",
+			[]gcp.Statement{
 				{SQL: `INSERT INTO Everything (Id, S, F) VALUES (1, 'a', 1), (2, @s, 1 + 0.5)`, Params: map[string]any{"s": "b"}},
 				statement(`INSERT Everything (Id) VALUES (3)`),
 			},
-			[]int64{2, 1}, []string{"1 a 1", "2 b 1.5", "3 <nil> <nil>"},
+			[]int64{2, 1},
+			[]string{"1 a 1", "2 b 1.5", "3 <nil> <nil>"},
 		},
 		{"update", []gcp.Statement{statement(`UPDATE Everything e SET e.F = F * 2, S = CONCAT(S, '!') WHERE e.F > 1`)}, []int64{1}, []string{"1 a 1", "2 b! 3", "3 <nil> <nil>"}},
 		{"upsert", []gcp.Statement{statement(`INSERT OR UPDATE INTO Everything (Id, F) VALUES (1, 7), (4, 8)`)}, []int64{2}, []string{"1 a 7", "2 b! 3", "3 <nil> <nil>", "4 <nil> 8"}},
 		{"delete what an index would not find", []gcp.Statement{statement(`DELETE Everything WHERE S IS NULL`)}, []int64{2}, []string{"1 a 7", "2 b! 3"}},
 		{"nothing to do", []gcp.Statement{statement(`DELETE FROM Everything WHERE FALSE`), statement(`UPDATE Everything SET F = 0 WHERE Id = 99`)}, []int64{0, 0}, []string{"1 a 7", "2 b! 3"}},
 		{
-			"replace a row", []gcp.Statement{statement(`DELETE FROM Everything WHERE Id = 1`), statement(`INSERT INTO Everything (Id, S) VALUES (1, 'new')`)},
-			[]int64{1, 1}, []string{"1 new <nil>", "2 b! 3"},
+			"replace a row",
+			[]gcp.Statement{statement(`DELETE FROM Everything WHERE Id = 1`), statement(`INSERT INTO Everything (Id, S) VALUES (1, 'new')`)},
+			[]int64{1, 1},
+			[]string{"1 new <nil>", "2 b! 3"},
 		},
 	} {
 		counts, err := execute(t, b, step.statements...)
@@ -221,4 +225,29 @@ func TestPartitionedDML(t *testing.T) {
 	wantCode(t, "partitioned INSERT", err, codes.InvalidArgument)
 	_, err = b.client.PartitionedUpdate(t.Context(), statement(`UPDATE Counters SET Nope = 1 WHERE TRUE`))
 	wantCode(t, "partitioned UPDATE of no column", err, codes.InvalidArgument)
+}
+
+// A batch stops at the first statement that fails, and says how far it came.
+func TestBatchDML(t *testing.T) {
+	b := setup(t, counterTable)
+	insert := func(name string) gcp.Statement {
+		return gcp.Statement{SQL: `INSERT INTO Counters (Name, N) VALUES (@name, 1)`, Params: map[string]any{"name": name}}
+	}
+	batch := func(statements ...gcp.Statement) (counts []int64, err error) {
+		_, err = b.client.ReadWriteTransaction(t.Context(), func(ctx context.Context, tx *gcp.ReadWriteTransaction) error {
+			counts, err = tx.BatchUpdate(ctx, statements)
+			return err
+		})
+		return counts, err
+	}
+	if counts, err := batch(insert("a"), insert("b")); err != nil || fmt.Sprint(counts) != "[1 1]" {
+		t.Errorf("batch = %v, %v, want [1 1]", counts, err)
+	}
+	counts, err := batch(insert("c"), insert("a"), insert("d"))
+	if gcp.ErrCode(err) != codes.AlreadyExists || fmt.Sprint(counts) != "[1]" {
+		t.Errorf("batch with a bad statement = %v, %v, want [1] and AlreadyExists", counts, err)
+	}
+	if names := items(t, b.client.Single().Read(t.Context(), "Counters", gcp.AllKeys(), []string{"Name"})); strings.Join(names, "") != "ab" {
+		t.Errorf("rows = %v, want a and b", names)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/query"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
@@ -22,11 +23,7 @@ func (a *dataAPI) executeChange(ctx context.Context, req *spannerpb.ExecuteSqlRe
 	if err := checkMode(req); err != nil {
 		return nil, err
 	}
-	params, err := decodeParams(req)
-	if err != nil {
-		return nil, err
-	}
-	change, err := query.CompileChange(db.rows, req.GetSql(), params)
+	change, err := db.compileChange(req)
 	if err != nil {
 		return nil, err
 	}
@@ -38,17 +35,80 @@ func (a *dataAPI) executeChange(ctx context.Context, req *spannerpb.ExecuteSqlRe
 		return db.changeInParts(ctx, tx, change)
 	}
 	if answer, err := tx.replayed(req.GetSeqno()); answer != nil || err != nil {
-		return answer, err
+		set, _ := answer.(*spannerpb.ResultSet)
+		return set, err
 	}
+	set, err := db.change(ctx, tx, change)
+	if err != nil {
+		return nil, err
+	}
+	set.Metadata.Transaction = begun
+	tx.answered(req.GetSeqno(), set)
+	return set, nil
+}
+
+// ExecuteBatchDml runs statements in their order, up to the first that fails. The method's name is the protocol's.
+func (a *dataAPI) ExecuteBatchDml(ctx context.Context, req *spannerpb.ExecuteBatchDmlRequest) (*spannerpb.ExecuteBatchDmlResponse, error) {
+	db, _, err := a.service.session(req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	if len(req.GetStatements()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "No statements in batch DML request.")
+	}
+	tx, begun, err := db.changing(ctx, req.GetTransaction())
+	if err != nil {
+		return nil, err
+	}
+	if tx.mode == partitionedDML {
+		return nil, status.Error(codes.InvalidArgument, "PartitionedDml transaction may only be used to execute one statement.")
+	}
+	if answer, err := tx.replayed(req.GetSeqno()); answer != nil || err != nil {
+		batch, _ := answer.(*spannerpb.ExecuteBatchDmlResponse)
+		return batch, err
+	}
+	answer := &spannerpb.ExecuteBatchDmlResponse{Status: status.New(codes.OK, "").Proto()}
+	for i, statement := range req.GetStatements() {
+		set, err := db.compileAndChange(ctx, tx, statement)
+		if err != nil {
+			answer.Status = status.Newf(status.Code(err), "Statement %d: %s", i, status.Convert(err).Message()).Proto()
+			break
+		}
+		if i == 0 {
+			set.Metadata.Transaction = begun
+		}
+		answer.ResultSets = append(answer.ResultSets, set)
+	}
+	tx.answered(req.GetSeqno(), answer)
+	return answer, nil
+}
+
+func (db *database) compileAndChange(ctx context.Context, tx *transaction, statement parametrised) (*spannerpb.ResultSet, error) {
+	change, err := db.compileChange(statement)
+	if err != nil {
+		return nil, err
+	}
+	return db.change(ctx, tx, change)
+}
+
+func (db *database) compileChange(statement parametrised) (*query.Change, error) {
+	params, err := decodeParams(statement)
+	if err != nil {
+		return nil, err
+	}
+	return query.CompileChange(db.rows, statement.GetSql(), params)
+}
+
+// change adds what a statement does to a read-write transaction.
+func (db *database) change(ctx context.Context, tx *transaction, change *query.Change) (*spannerpb.ResultSet, error) {
 	plan, err := db.plan(ctx, tx, change)
 	if err != nil {
 		return nil, err
 	}
-	answer := &spannerpb.ResultSet{Metadata: metadata(nil, begun), Stats: &spannerpb.ResultSetStats{
+	tx.keep(change.Table, plan)
+	return &spannerpb.ResultSet{Metadata: metadata(nil, nil), Stats: &spannerpb.ResultSetStats{
 		RowCount: &spannerpb.ResultSetStats_RowCountExact{RowCountExact: int64(len(plan))},
-	}}
-	tx.keep(change.Table, plan, req.GetSeqno(), answer)
-	return answer, nil
+	}}, nil
 }
 
 // changing resolves the transaction of a DML statement.
@@ -67,8 +127,8 @@ func (db *database) changing(ctx context.Context, selector *spannerpb.Transactio
 	return tx, begun, err
 }
 
-// replayed returns the answer to a statement that the client sends again because it did not get it.
-func (tx *transaction) replayed(seqno int64) (*spannerpb.ResultSet, error) {
+// replayed returns the answer to a request that the client sends again because it did not get it.
+func (tx *transaction) replayed(seqno int64) (proto.Message, error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	switch {
@@ -79,6 +139,13 @@ func (tx *transaction) replayed(seqno int64) (*spannerpb.ResultSet, error) {
 	default:
 		return nil, status.Errorf(codes.InvalidArgument, "Request has an out-of-order seqno. Request seqno=%d. Last seen seqno=%d.", seqno, tx.seqno)
 	}
+}
+
+// answered remembers the answer to the last request with DML.
+func (tx *transaction) answered(seqno int64, answer proto.Message) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.seqno, tx.replay = seqno, answer
 }
 
 // plan finds out what a statement does to the rows that the transaction sees.
@@ -138,7 +205,7 @@ func (db *database) checkNew(ctx context.Context, v view, table *rows.Table, pla
 }
 
 // keep adds a statement's changes to the transaction.
-func (tx *transaction) keep(table *rows.Table, plan []query.Planned, seqno int64, answer *spannerpb.ResultSet) {
+func (tx *transaction) keep(table *rows.Table, plan []query.Planned) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	name := strings.ToLower(table.Name)
@@ -152,7 +219,6 @@ func (tx *transaction) keep(table *rows.Table, plan []query.Planned, seqno int64
 		tx.pending = append(tx.pending, planned.Mutation)
 		tx.written[name][planned.Key] = planned.Mutation.Op != rows.Delete
 	}
-	tx.seqno, tx.replay = seqno, answer
 }
 
 // hasChanged reports whether DML of the transaction has changed the table.

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
@@ -108,8 +109,8 @@ type transaction struct {
 	reads    []rows.ReadSpan
 	pending  []rows.Mutation            // of its DML statements
 	written  map[string]map[string]bool // of them, by table (lower case) and encoded key: whether the row is there now
-	seqno    int64                      // of the last DML statement
-	replay   *spannerpb.ResultSet       // its answer
+	seqno    int64                      // of the last request with DML
+	replay   proto.Message              // its answer
 	finished bool                       // committed or rolled back
 	response *spannerpb.CommitResponse  // of the commit, once there is one
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
-func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlRequest) (*spannerpb.ResultSet, error) { //nolint:revive // the protocol's name
+func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlRequest) (*spannerpb.ResultSet, error) {
 	if parse.IsChange(req.GetSql()) {
 		return a.executeChange(ctx, req)
 	}
@@ -24,7 +24,7 @@ func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlReque
 	return res.collect(ctx)
 }
 
-func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error { //nolint:revive // the protocol's name
+func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error {
 	if parse.IsChange(req.GetSql()) {
 		changed, err := a.executeChange(stream.Context(), req)
 		if err != nil {
@@ -84,8 +84,15 @@ func checkMode(req *spannerpb.ExecuteSqlRequest) error {
 	}
 }
 
-// decodeParams reads the parameters of a query. One without a declared type keeps it open.
-func decodeParams(req *spannerpb.ExecuteSqlRequest) (map[string]query.Param, error) {
+// parametrised is a statement with its parameters, in either of the protocol's messages.
+type parametrised interface {
+	GetSql() string
+	GetParams() *structpb.Struct
+	GetParamTypes() map[string]*spannerpb.Type
+}
+
+// decodeParams reads the parameters of a statement. One without a declared type keeps it open.
+func decodeParams(req parametrised) (map[string]query.Param, error) {
 	params := make(map[string]query.Param, len(req.GetParams().GetFields()))
 	for name, value := range req.GetParams().GetFields() {
 		param, err := decodeParam(req.GetParamTypes()[name], value)
