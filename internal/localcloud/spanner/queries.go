@@ -13,7 +13,7 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
-func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlRequest) (*spannerpb.ResultSet, error) {
+func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlRequest) (*spannerpb.ResultSet, error) { //nolint:revive // the protocol's name
 	if parse.IsChange(req.GetSql()) {
 		return a.executeChange(ctx, req)
 	}
@@ -24,7 +24,7 @@ func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlReque
 	return res.collect(ctx)
 }
 
-func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error {
+func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error { //nolint:revive // the protocol's name
 	if parse.IsChange(req.GetSql()) {
 		changed, err := a.executeChange(stream.Context(), req)
 		if err != nil {
