@@ -70,7 +70,7 @@ type process struct {
 func (p *process) run(ctx context.Context) (err error) {
 	tel, err := telemetry.Setup(ctx, p.cfg.Telemetry, "spotbatch-worker", version, p.log)
 	if err != nil {
-		return err
+		return stopIsNoError(ctx, err)
 	}
 	defer func() {
 		// The stop must not cut the last export short.
@@ -125,7 +125,8 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 	}
 	w, err = worker.New(p.workerConfig(), worker.Deps{
 		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: runner,
-		Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
+		Cancellations: db.Cancellations(),
+		Log:           p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	})
 	if err != nil {
 		closeAll()
@@ -142,7 +143,7 @@ func (p *process) work(ctx context.Context, w *worker.Worker) error {
 	}
 	probes, err := health.Listen(ctx, p.cfg.Health.Addr, w.Ready)
 	if err != nil {
-		return err
+		return stopIsNoError(ctx, err)
 	}
 	p.log.Info("serving health", "addr", probes.Addr())
 	var group errgroup.Group

@@ -20,12 +20,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bundle is a worker with fakes on all sides, inside a synctest bubble.
 type bundle struct {
-	t      *testing.T
-	cfg    worker.Config
-	source *workertest.Source
-	store  *workertest.Store
-	runner *infertest.Fake
-	worker *worker.Worker
+	t             *testing.T
+	cfg           worker.Config
+	source        *workertest.Source
+	store         *workertest.Store
+	runner        *infertest.Fake
+	cancellations worker.Cancellations // nil for none
+	worker        *worker.Worker
+	// change may exchange what the worker is given.
+	change func(*worker.Deps)
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -60,15 +63,19 @@ func (f fetchFunc) Fetch(ctx context.Context, uri string) ([]byte, error) { retu
 // start runs the worker until stop, or until it ends by itself.
 func (b *bundle) start() {
 	b.t.Helper()
-	w, err := worker.New(b.cfg, worker.Deps{
-		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner,
+	deps := worker.Deps{
+		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner, Cancellations: b.cancellations,
 		Fetcher: fetchFunc(func(_ context.Context, uri string) ([]byte, error) {
 			if strings.HasPrefix(uri, "gone:") {
 				return nil, worker.Failf(worker.ClassInvalidInput, "%s does not exist", uri)
 			}
 			return fmt.Appendf(nil, "%q", uri), nil
 		}),
-	})
+	}
+	if b.change != nil {
+		b.change(&deps)
+	}
+	w, err := worker.New(b.cfg, deps)
 	if err != nil {
 		b.t.Fatal(err)
 	}
