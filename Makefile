@@ -87,6 +87,10 @@ bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE 
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt
 
+.PHONY: bench-publisher
+bench-publisher: build ## Compare the publisher with a bare loop, and publish 10,000,000 rows while it is killed
+	go run ./test/publishbench -bin bin
+
 .PHONY: bench-localcloud
 bench-localcloud: build ## Measure localcloud with the official clients and print a table
 	go run ./test/cloudbench -bin bin

@@ -24,17 +24,16 @@ type Findings interface {
 	Unknown(row Row)
 }
 
-// Verify looks up the row of every item of data, and then the item of every
-// row if there are more rows than those. It takes about 9 bytes of memory an
-// item. A run that does not exist is ErrNoRun.
+// Verify looks up the row of every item of data, and then, if there are more
+// rows than those, the item of every row. For that it reads the dataset once
+// more and takes about 9 bytes of memory an item; else it takes none. A run
+// that does not exist is ErrNoRun.
 func Verify(ctx context.Context, runs Runs, results Results, runID string, data Dataset, findings Findings) (Verified, error) {
 	var v Verified
 	if _, err := runs.Get(ctx, runID); err != nil {
 		return v, err
 	}
-	ids := newIDSet()
 	err := lookUp(ctx, runID, withoutData(data.Survey(ctx)), lookupItems, results.Statuses, func(entry dataset.Entry, status string, found bool) error {
-		ids.add(entry.ItemID)
 		v.Items++
 		switch {
 		case !found:
@@ -56,15 +55,30 @@ func Verify(ctx context.Context, runs Runs, results Results, runID string, data 
 		return v, err
 	}
 	// Workers may have stored the missing ones meanwhile: only a look at every
-	// row tells. Two IDs of one hash could hide a row; with a billion items
-	// that is less likely than one in ten.
+	// row tells.
+	v.Unknown, err = unknown(ctx, results, runID, data, findings)
+	return v, err
+}
+
+// unknown finds the rows whose items are not in data. Two IDs of one hash could
+// hide a row; among a billion items that is less likely than one in ten.
+func unknown(ctx context.Context, results Results, runID string, data Dataset, findings Findings) (count int64, err error) {
+	ids := newIDSet()
+	for entry, err := range data.Survey(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		if entry.Problem == nil {
+			ids.add(entry.ItemID)
+		}
+	}
 	ids.sort()
 	err = results.Each(ctx, runID, "", func(row Row) error {
 		if !ids.has(row.ItemID) {
-			v.Unknown++
+			count++
 			findings.Unknown(row)
 		}
 		return nil
 	})
-	return v, err
+	return count, err
 }
