@@ -140,6 +140,10 @@ func (a *app) root() *cobra.Command {
 			},
 		},
 	)
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Example = "  source <(publisher completion bash)\n  publisher completion zsh > \"${fpath[1]}/_publisher\""
+	}
 	return root
 }
 
