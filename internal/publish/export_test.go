@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,11 +65,11 @@ func TestExportInTheOrderOfTheDataset(t *testing.T) {
 	runs.rows["r"] = Run{ID: "r"}
 	data := numbered(3*lookupRows + 5)
 	var results memoryResults
-	for i := len(data.ids) - 1; i >= 0; i-- {
+	for i, id := range slices.Backward(data.ids) {
 		if i%7 == 3 {
 			continue // no result yet
 		}
-		results.rows = append(results.rows, Row{ItemID: data.ids[i], Status: "OK", Output: "1"})
+		results.rows = append(results.rows, Row{ItemID: id, Status: "OK", Output: "1"})
 	}
 	results.rows = append(results.rows, Row{ItemID: "of no item", Status: "OK", Output: "1"})
 	var out strings.Builder
@@ -107,7 +107,7 @@ func TestDryRunSendsNothing(t *testing.T) {
 // left is what the publisher itself costs.
 func BenchmarkRun(b *testing.B) {
 	data := numbered(b.N)
-	p, err := New(b.Context(), Config{Window: 10_000}, devNull{}, newRuns(), silent{}, noop.NewMeterProvider(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	p, err := New(b.Context(), Config{Window: 10_000}, devNull{}, newRuns(), silent{}, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
