@@ -25,6 +25,8 @@ type parquetReader struct {
 	// group is the index of the current row group, left its rows to come.
 	group int
 	left  int64
+	// passed means that the current row group was passed over unread.
+	passed bool
 	// release gives back the temporary file, if there is one.
 	release func()
 }
@@ -158,7 +160,7 @@ func (t *parquetReader) skip(_ context.Context, after Position) (err error) {
 			break
 		}
 		rows -= t.left
-		t.left = 0
+		t.left, t.passed = 0, true
 		if rows == 0 {
 			return nil
 		}
@@ -178,7 +180,7 @@ func (t *parquetReader) nextGroup() error {
 		return io.EOF
 	}
 	group := t.groups[t.group]
-	t.left = group.NumRows()
+	t.left, t.passed = group.NumRows(), false
 	chunks := group.ColumnChunks()
 	for _, l := range t.leaves {
 		if l.index >= len(chunks) {
@@ -193,7 +195,7 @@ func (t *parquetReader) nextGroup() error {
 func (t *parquetReader) next() (r row, err error) {
 	defer recovered(&err)
 	for t.left == 0 {
-		if t.group >= 0 && t.group < len(t.groups) {
+		if t.group >= 0 && t.group < len(t.groups) && !t.passed {
 			if err := t.ended(); err != nil {
 				return row{}, err
 			}
