@@ -57,8 +57,11 @@ func TestCommitRefusesWhatTheServiceRefuses(t *testing.T) {
 		"update of no row":     {[]*gcp.Mutation{gcp.Update("Counters", []string{"Name", "N"}, []any{"gone", 2})}, codes.NotFound, "[gone]"},
 		"timestamp to come":    {one("C", time.Now().Add(time.Hour)), codes.FailedPrecondition, "in the future"},
 		"commit timestamp where it is not allowed": {one("T", gcp.CommitTimestamp), codes.FailedPrecondition, "allow_commit_timestamp"},
-		"key of wrong length":                      {[]*gcp.Mutation{gcp.Delete("Counters", gcp.Key{"a", "b"})}, codes.InvalidArgument, "key parts"},
-		"key over 8 KiB":                           {[]*gcp.Mutation{setCounter(strings.Repeat("k", 8200), 1)}, codes.InvalidArgument, "limit is 8192"},
+		"key of wrong length":                      {[]*gcp.Mutation{gcp.Delete("Counters", gcp.Key{"a", "b"})}, codes.FailedPrecondition, "key parts"},
+		"key over 8 KiB":                           {[]*gcp.Mutation{setCounter(strings.Repeat("k", 8193), 1)}, codes.InvalidArgument, "maximum of 8192"},
+		"year 0":                                   {one("T", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)), codes.InvalidArgument, "out of range"},
+		"range over two key parts":                 {[]*gcp.Mutation{gcp.Delete("Results", gcp.KeyRange{Start: gcp.Key{"a", 1}, End: gcp.Key{"b", 2}})}, codes.Unimplemented, "final key part"},
+		"range of unlike ends":                     {[]*gcp.Mutation{gcp.Delete("Results", gcp.KeyRange{Start: gcp.Key{"a"}, End: gcp.Key{"b", 2}})}, codes.Unimplemented, "final key part"},
 		"80,004 mutations":                         {wide, codes.InvalidArgument, "too many mutations"},
 		"over 100 MB":                              {heavy, codes.InvalidArgument, "bytes a commit"},
 	}

@@ -138,8 +138,15 @@ func (db *database) decodeDelete(del *spannerpb.Mutation_Delete) (rows.Mutation,
 	if m.Keys, err = decodeKeys(table, del.GetKeySet().GetKeys()); err != nil {
 		return rows.Mutation{}, err
 	}
-	m.Spans, err = decodeRanges(table, del.GetKeySet().GetRanges())
-	return m, err
+	if m.Spans, err = decodeRanges(table, del.GetKeySet().GetRanges()); err != nil {
+		return rows.Mutation{}, err
+	}
+	for _, r := range del.GetKeySet().GetRanges() {
+		if err := checkDeleteRange(table, r); err != nil {
+			return rows.Mutation{}, err
+		}
+	}
+	return m, nil
 }
 
 // BatchWrite commits each group by itself and answers for each as it is done. A group that fails does not

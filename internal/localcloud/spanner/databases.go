@@ -79,12 +79,14 @@ func (a *databaseAPI) ListDatabases(_ context.Context, req *databasepb.ListDatab
 	if _, ok := a.service.instances[req.GetParent()]; !ok {
 		return nil, notFound("Instance", instanceType, req.GetParent())
 	}
-	resp := &databasepb.ListDatabasesResponse{}
+	var databases []*databasepb.Database
 	for _, name := range slices.Sorted(maps.Keys(a.service.databases)) {
 		if strings.HasPrefix(name, req.GetParent()+"/databases/") {
-			resp.Databases = append(resp.Databases, a.service.databases[name].proto())
+			databases = append(databases, a.service.databases[name].proto())
 		}
 	}
+	resp := &databasepb.ListDatabasesResponse{}
+	resp.Databases, resp.NextPageToken = page(databases, (*databasepb.Database).GetName, req.GetPageSize(), req.GetPageToken())
 	return resp, nil
 }
 

@@ -75,12 +75,17 @@ func (a *instanceAPI) GetInstance(_ context.Context, req *instancepb.GetInstance
 func (a *instanceAPI) ListInstances(_ context.Context, req *instancepb.ListInstancesRequest) (*instancepb.ListInstancesResponse, error) {
 	a.service.mu.Lock()
 	defer a.service.mu.Unlock()
-	resp := &instancepb.ListInstancesResponse{}
+	if req.GetFilter() != "" {
+		return nil, status.Errorf(codes.Unimplemented, "localcloud does not support the filter %q for instances.", req.GetFilter())
+	}
+	var instances []*instancepb.Instance
 	for _, name := range slices.Sorted(maps.Keys(a.service.instances)) {
 		if strings.HasPrefix(name, req.GetParent()+"/") {
-			resp.Instances = append(resp.Instances, a.service.instances[name])
+			instances = append(instances, a.service.instances[name])
 		}
 	}
+	resp := &instancepb.ListInstancesResponse{}
+	resp.Instances, resp.NextPageToken = page(instances, (*instancepb.Instance).GetName, req.GetPageSize(), req.GetPageToken())
 	return resp, nil
 }
 

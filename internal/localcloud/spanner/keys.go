@@ -7,6 +7,7 @@ import (
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
@@ -34,7 +35,7 @@ func decodeKeys(table *rows.Table, keys []*structpb.ListValue) ([]string, error)
 	encoded := make([]string, 0, len(keys))
 	for _, key := range keys {
 		if got, want := len(key.GetValues()), len(table.Key); got != want {
-			return nil, status.Errorf(codes.InvalidArgument, "Wrong number of key parts in table %s. Expected: %d, got: %d.", table.Name, want, got)
+			return nil, status.Errorf(codes.FailedPrecondition, "Wrong number of key parts in table %s. Expected: %d, got: %d.", table.Name, want, got)
 		}
 		k, err := encodeKey(table, key)
 		if err != nil {
@@ -55,6 +56,27 @@ func decodeRanges(table *rows.Table, ranges []*spannerpb.KeyRange) ([]rows.Span,
 		spans = append(spans, span)
 	}
 	return spans, nil
+}
+
+// checkDeleteRange refuses a range that the service does not delete: its ends may differ in the last part of the
+// longer one only.
+func checkDeleteRange(table *rows.Table, r *spannerpb.KeyRange) error {
+	start, end := r.GetStartClosed(), r.GetEndClosed()
+	if start == nil {
+		start = r.GetStartOpen()
+	}
+	if end == nil {
+		end = r.GetEndOpen()
+	}
+	shorter, longer := len(start.GetValues()), len(end.GetValues())
+	if shorter > longer {
+		shorter, longer = longer, shorter
+	}
+	shared := max(0, longer-1)
+	if shared > shorter || !slices.EqualFunc(start.GetValues()[:shared], end.GetValues()[:shared], func(a, b *structpb.Value) bool { return proto.Equal(a, b) }) {
+		return status.Errorf(codes.Unimplemented, "For delete ranges, start and limit keys may only differ in the final key part (table %s).", table.Name)
+	}
+	return nil
 }
 
 // decodeRange turns a range, whose ends may be the first parts of a key, into a span.
@@ -98,14 +120,14 @@ func decodeRange(table *rows.Table, r *spannerpb.KeyRange) (rows.Span, error) {
 // encodeKey encodes the first parts of a key.
 func encodeKey(table *rows.Table, key *structpb.ListValue) (string, error) {
 	if len(key.GetValues()) > len(table.Key) {
-		return "", status.Errorf(codes.InvalidArgument, "Wrong number of key parts in table %s. Expected at most: %d, got: %d.", table.Name, len(table.Key), len(key.GetValues()))
+		return "", status.Errorf(codes.FailedPrecondition, "Wrong number of key parts in table %s. Expected at most: %d, got: %d.", table.Name, len(table.Key), len(key.GetValues()))
 	}
 	parts := make([]any, len(key.GetValues()))
 	for i, value := range key.GetValues() {
 		column := &table.Columns[table.Key[i].Column]
 		decoded, ok := decodeValue(column.Kind, value)
 		if !ok {
-			return "", status.Errorf(codes.InvalidArgument, "Invalid value for key part %s of table %s: Expected %s.", column.Name, table.Name, column.Kind)
+			return "", status.Errorf(codes.FailedPrecondition, "Invalid value for key part %s of table %s: Expected %s.", column.Name, table.Name, column.Kind)
 		}
 		parts[i] = decoded
 	}

@@ -49,6 +49,9 @@ func (a *dataAPI) prepareRead(ctx context.Context, req *spannerpb.ReadRequest) (
 	if len(req.GetPartitionToken()) > 0 {
 		return nil, status.Error(codes.Unimplemented, "localcloud does not support partitioned reads.")
 	}
+	if req.GetLimit() < 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "Invalid read limit: %d. It must not be negative.", req.GetLimit())
+	}
 	table, err := db.rows.Table(req.GetTable())
 	if err != nil {
 		return nil, err
@@ -95,13 +98,21 @@ func readColumns(table *rows.Table, names []string) (columns []int, fields []fie
 	return columns, fields, nil
 }
 
+// maxResultBytes is the service's limit for a result that is not streamed.
+const maxResultBytes = 10 << 20
+
 // collect runs the result into one message.
 func (r *result) collect(ctx context.Context) (*spannerpb.ResultSet, error) {
 	set := &spannerpb.ResultSet{Metadata: metadata(r.fields, r.view.begun)}
+	size := 0
 	err := r.run(ctx, r.view.readAt, func(row []any) error {
 		list := &structpb.ListValue{Values: make([]*structpb.Value, len(row))}
 		for i, value := range row {
 			list.Values[i] = encodeValue(value)
+			size += valueSize(value)
+		}
+		if size > maxResultBytes {
+			return status.Error(codes.FailedPrecondition, "Result set too large. Result sets larger than 10.00M can only be yielded through the streaming API.")
 		}
 		set.Rows = append(set.Rows, list)
 		return nil

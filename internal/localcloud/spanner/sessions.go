@@ -36,6 +36,9 @@ func (a *dataAPI) BatchCreateSessions(_ context.Context, req *spannerpb.BatchCre
 	if req.GetSessionCount() < 1 {
 		return nil, status.Errorf(codes.InvalidArgument, "Invalid session_count: %d. It must be positive.", req.GetSessionCount())
 	}
+	if req.GetSessionTemplate().GetMultiplexed() {
+		return nil, status.Error(codes.InvalidArgument, "Multiplexed sessions are made one at a time, with CreateSession.")
+	}
 	resp := &spannerpb.BatchCreateSessionsResponse{}
 	for range min(req.GetSessionCount(), maxSessionsPerCall) {
 		resp.Session = append(resp.Session, db.addSession(req.GetSessionTemplate()))
@@ -56,19 +59,34 @@ func (a *dataAPI) ListSessions(_ context.Context, req *spannerpb.ListSessionsReq
 	if err != nil {
 		return nil, err
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	resp := &spannerpb.ListSessionsResponse{}
-	for _, name := range slices.Sorted(maps.Keys(db.sessions)) {
-		resp.Sessions = append(resp.Sessions, db.sessions[name].proto)
+	if req.GetFilter() != "" {
+		return nil, status.Errorf(codes.Unimplemented, "localcloud does not support the filter %q for sessions.", req.GetFilter())
 	}
+	resp := &spannerpb.ListSessionsResponse{}
+	resp.Sessions, resp.NextPageToken = page(db.listed(), (*spannerpb.Session).GetName, req.GetPageSize(), req.GetPageToken())
 	return resp, nil
 }
 
+// listed returns the sessions in the order of their names. Multiplexed ones are not listed in the service either.
+func (db *database) listed() []*spannerpb.Session {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var sessions []*spannerpb.Session
+	for _, name := range slices.Sorted(maps.Keys(db.sessions)) {
+		if session := db.sessions[name].proto; !session.GetMultiplexed() {
+			sessions = append(sessions, session)
+		}
+	}
+	return sessions
+}
+
 func (a *dataAPI) DeleteSession(_ context.Context, req *spannerpb.DeleteSessionRequest) (*emptypb.Empty, error) {
-	db, _, err := a.service.session(req.GetName())
+	db, session, err := a.service.session(req.GetName())
 	if err != nil {
 		return nil, err
+	}
+	if session.proto.GetMultiplexed() {
+		return nil, status.Error(codes.InvalidArgument, "Multiplexed sessions cannot be deleted.")
 	}
 	db.deleteSession(req.GetName())
 	return &emptypb.Empty{}, nil

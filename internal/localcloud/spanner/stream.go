@@ -2,6 +2,8 @@ package spanner
 
 import (
 	"encoding/binary"
+	"slices"
+	"unicode/utf8"
 
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
@@ -11,9 +13,10 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
-// A streamed message is sent once it holds this many bytes or values.
+// A streamed message is sent once it holds this many bytes or values. A value that would make it longer goes on
+// in the next message, as in the service: so no message is much longer, whatever the row holds.
 const (
-	chunkBytes  = 512 << 10
+	chunkBytes  = 1 << 20
 	chunkValues = 16 << 10
 )
 
@@ -54,13 +57,13 @@ func parseResumePoint(token []byte) (resumePoint, error) {
 	return resumePoint{readAt: readAt, sent: sent}, nil
 }
 
-// streamWriter gathers rows into messages. Each message ends with a row and carries a resume token.
+// streamWriter gathers rows into messages. Those that end with a row carry a resume token.
 type streamWriter struct {
 	send     func(*spannerpb.PartialResultSet) error
 	metadata *spannerpb.ResultSetMetadata // nil once it was sent
 	skip     int64                        // rows that the client has from before
 	point    resumePoint
-	values   []*structpb.Value
+	values   []*structpb.Value // of whole rows
 	size     int
 }
 
@@ -81,14 +84,51 @@ func (w *streamWriter) row(row []any) error {
 	return w.flush()
 }
 
-// flush sends what has gathered.
+// flush sends what has gathered, in one message or more.
 func (w *streamWriter) flush() error {
 	if len(w.values) == 0 && w.metadata == nil {
 		return nil
 	}
-	message := &spannerpb.PartialResultSet{Metadata: w.metadata, Values: w.values, ResumeToken: w.point.token()}
-	w.metadata, w.values, w.size = nil, nil, 0
-	return w.send(message)
+	rest := w.values
+	w.values, w.size = nil, 0
+	for {
+		message := &spannerpb.PartialResultSet{Metadata: w.metadata}
+		message.Values, rest, message.ChunkedValue = firstChunk(rest)
+		if len(rest) == 0 {
+			message.ResumeToken = w.point.token()
+		}
+		w.metadata = nil
+		if err := w.send(message); err != nil || len(rest) == 0 {
+			return err
+		}
+	}
+}
+
+// firstChunk cuts off the values for one message. When chunked is true, the last of them is the start of a text
+// and the first of the rest is how that text goes on.
+func firstChunk(values []*structpb.Value) (first, rest []*structpb.Value, chunked bool) {
+	room := chunkBytes
+	for i, value := range values {
+		text, isText := value.GetKind().(*structpb.Value_StringValue)
+		if !isText {
+			continue
+		}
+		if len(text.StringValue) <= room {
+			room -= len(text.StringValue)
+			continue
+		}
+		cut := room
+		for cut > 0 && !utf8.RuneStart(text.StringValue[cut]) {
+			cut-- // each part must be valid UTF-8
+		}
+		if cut == 0 {
+			return values[:i], values[i:], false
+		}
+		first = append(slices.Clone(values[:i]), structpb.NewStringValue(text.StringValue[:cut]))
+		rest = append([]*structpb.Value{structpb.NewStringValue(text.StringValue[cut:])}, values[i+1:]...)
+		return first, rest, true
+	}
+	return values, nil, false
 }
 
 func valueSize(value any) int {

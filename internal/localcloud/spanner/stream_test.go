@@ -17,7 +17,7 @@ func TestStreamResumes(t *testing.T) {
 	b := setup(t, everythingTable)
 	var mutations []*gcp.Mutation
 	for i := range n {
-		mutations = append(mutations, gcp.Insert("Everything", []string{"Id", "Big"}, []any{i, strings.Repeat("x", 1000)}))
+		mutations = append(mutations, gcp.Insert("Everything", []string{"Id", "Big"}, []any{i, strings.Repeat("x", 2000)}))
 	}
 	if _, err := b.client.Apply(t.Context(), mutations); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,9 @@ func (a *dataAPI) Rollback(_ context.Context, req *spannerpb.RollbackRequest) (*
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	if tx.readOnly {
+		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a read-only transaction.")
+	}
 	if tx.response != nil {
 		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a transaction after Commit() has been called.")
 	}
@@ -47,6 +50,10 @@ func (db *database) beginTransaction(ctx context.Context, options *spannerpb.Tra
 		tx := db.begin(false, 0)
 		return tx, &spannerpb.Transaction{Id: []byte(tx.id)}, nil
 	case *spannerpb.TransactionOptions_ReadOnly_:
+		switch mode.ReadOnly.GetTimestampBound().(type) {
+		case *spannerpb.TransactionOptions_ReadOnly_MinReadTimestamp, *spannerpb.TransactionOptions_ReadOnly_MaxStaleness:
+			return nil, nil, status.Error(codes.InvalidArgument, "A bound of min_read_timestamp or max_staleness is for single-use transactions only.")
+		}
 		readAt, err := db.readTimestamp(ctx, mode.ReadOnly)
 		if err != nil {
 			return nil, nil, err
@@ -64,6 +71,9 @@ func (db *database) beginTransaction(ctx context.Context, options *spannerpb.Tra
 	}
 }
 
+// maxReadAhead is how long the service lets a request run, and so how far in the future one can read.
+const maxReadAhead = time.Hour
+
 // readTimestamp picks the timestamp for a read bound. Where the bound leaves a choice, the freshest one is taken.
 func (db *database) readTimestamp(ctx context.Context, bound *spannerpb.TransactionOptions_ReadOnly) (int64, error) {
 	var readAt int64
@@ -71,11 +81,17 @@ func (db *database) readTimestamp(ctx context.Context, bound *spannerpb.Transact
 	case *spannerpb.TransactionOptions_ReadOnly_ReadTimestamp:
 		readAt = b.ReadTimestamp.AsTime().UnixMicro()
 	case *spannerpb.TransactionOptions_ReadOnly_ExactStaleness:
+		if b.ExactStaleness.AsDuration() < 0 {
+			return 0, status.Error(codes.InvalidArgument, "exact_staleness must not be negative.")
+		}
 		readAt = time.Now().Add(-b.ExactStaleness.AsDuration()).UnixMicro()
 	case *spannerpb.TransactionOptions_ReadOnly_MinReadTimestamp:
 		readAt = max(db.rows.StrongTimestamp(), b.MinReadTimestamp.AsTime().UnixMicro())
 	default: // strong, or a bounded staleness that the freshest timestamp satisfies
 		return db.rows.StrongTimestamp(), nil
+	}
+	if ahead := time.Until(time.UnixMicro(readAt)); ahead > maxReadAhead {
+		return 0, status.Errorf(codes.DeadlineExceeded, "Read-only transaction timestamp is %s in the future: the request would not end within %s.", ahead.Round(time.Second), maxReadAhead)
 	}
 	return readAt, db.rows.AwaitTimestamp(ctx, readAt)
 }

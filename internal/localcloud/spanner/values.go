@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
@@ -119,7 +120,7 @@ func decodeText(kind rows.Kind, text string) (decoded any, ok bool) {
 		return nil, false
 	case rows.Timestamp:
 		t, err := time.Parse(time.RFC3339Nano, text)
-		return t.UTC(), err == nil
+		return t.UTC(), err == nil && strings.HasSuffix(text, "Z") // the protocol has UTC only
 	default:
 		return nil, false
 	}

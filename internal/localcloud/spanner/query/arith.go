@@ -88,20 +88,33 @@ func binary(op spansql.ArithOperator, kind rows.Kind) func(a, b any) (any, error
 func floatOperator(op spansql.ArithOperator) func(a, b any) (any, error) {
 	switch op {
 	case spansql.Add:
-		return func(a, b any) (any, error) { return a.(float64) + b.(float64), nil }
+		return finite(func(a, b float64) float64 { return a + b })
 	case spansql.Sub:
-		return func(a, b any) (any, error) { return a.(float64) - b.(float64), nil }
+		return finite(func(a, b float64) float64 { return a - b })
 	case spansql.Mul:
-		return func(a, b any) (any, error) { return a.(float64) * b.(float64), nil }
+		return finite(func(a, b float64) float64 { return a * b })
 	case spansql.Div:
+		divide := finite(func(a, b float64) float64 { return a / b })
 		return func(a, b any) (any, error) {
 			if b.(float64) == 0 {
-				return nil, status.Error(codes.OutOfRange, "division by zero")
+				return nil, divisionByZero()
 			}
-			return a.(float64) / b.(float64), nil
+			return divide(a, b)
 		}
 	default:
 		return nil
+	}
+}
+
+// finite refuses a result that is infinite where the operands are not.
+func finite(apply func(a, b float64) float64) func(a, b any) (any, error) {
+	return func(a, b any) (any, error) {
+		x, y := a.(float64), b.(float64)
+		result := apply(x, y)
+		if math.IsInf(result, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
+			return nil, status.Errorf(codes.OutOfRange, "floating point overflow: %v and %v", x, y)
+		}
+		return result, nil
 	}
 }
 

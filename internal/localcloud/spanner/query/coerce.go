@@ -3,15 +3,15 @@ package query
 import (
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/parse"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
 func equalFold(a, b string) bool { return strings.EqualFold(a, b) }
 
-// to converts the expression to the kind where SQL does so by itself: INT64 to FLOAT64, NULL to anything, and
-// an open string to what its text says.
+// to converts the expression to the kind where SQL does so by itself: INT64 to FLOAT64, NULL to anything, a
+// string literal to a TIMESTAMP, and an open string to what its text says.
 func (x *expr) to(kind rows.Kind) (*expr, error) {
 	switch {
 	case x.array:
@@ -24,7 +24,7 @@ func (x *expr) to(kind rows.Kind) (*expr, error) {
 		return &null, nil
 	case x.kind == rows.Int64 && kind == rows.Float64:
 		return x.mapped(kind, func(value any) (any, error) { return float64(value.(int64)), nil }), nil
-	case x.open:
+	case x.open, x.literal && kind == rows.Timestamp:
 		text, err := x.eval(nil)
 		if err != nil {
 			return nil, err
@@ -66,27 +66,38 @@ func parseText(kind rows.Kind, text string) (any, bool) {
 		}
 		return nil, false
 	case rows.Int64:
-		n, err := strconv.ParseInt(strings.TrimSpace(text), 0, 64)
-		return n, err == nil
+		return parseInt(strings.TrimSpace(text))
 	case rows.Float64:
-		f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		return f, err == nil
+		return parseFloat(strings.TrimSpace(text))
 	case rows.Timestamp:
-		return parseTimestamp(text)
+		moment, ok := parse.Timestamp(text)
+		return moment, ok
 	default:
 		return nil, false
 	}
 }
 
-// parseTimestamp takes the forms that name their zone. The service's default zone for the rest is Los
-// Angeles; rather than guess, they are refused.
-func parseTimestamp(text string) (any, bool) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999-07"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), true
-		}
+// parseInt reads decimal and hexadecimal digits; a leading zero has no meaning.
+func parseInt(text string) (any, bool) {
+	digits, base := strings.TrimLeft(text, "+-"), 10
+	sign := text[:len(text)-len(digits)]
+	if len(sign) > 1 || digits == "" {
+		return nil, false
 	}
-	return nil, false
+	if rest, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
+		digits, base = rest, 16
+	}
+	n, err := strconv.ParseInt(sign+digits, base, 64)
+	return n, err == nil
+}
+
+// parseFloat reads decimal digits, inf and nan.
+func parseFloat(text string) (any, bool) {
+	if strings.ContainsAny(text, "xX_") {
+		return nil, false // Go has forms of its own
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
 }
 
 // common brings expressions to one kind, so that their values can be compared.
@@ -96,7 +107,7 @@ func common(what string, xs ...*expr) ([]*expr, rows.Kind, error) {
 		switch {
 		case x.array:
 			return nil, 0, invalid("No matching signature for %s with %s.", what, x.typeName())
-		case x.kind == 0 || x.open:
+		case x.kind == 0 || x.open || x.literal:
 		case kind == 0, kind == rows.Int64 && x.kind == rows.Float64:
 			kind = x.kind
 		}

@@ -21,18 +21,6 @@ var operators = map[spansql.ComparisonOperator]func(c int) bool{
 }
 
 func (c *compiler) comparison(op spansql.ComparisonOp) (*expr, error) {
-	switch op.Op {
-	case spansql.Between, spansql.NotBetween:
-		both := spansql.BoolExpr(spansql.LogicalOp{
-			Op:  spansql.And,
-			LHS: spansql.ComparisonOp{Op: spansql.Ge, LHS: op.LHS, RHS: op.RHS},
-			RHS: spansql.ComparisonOp{Op: spansql.Le, LHS: op.LHS, RHS: op.RHS2},
-		})
-		if op.Op == spansql.NotBetween {
-			both = spansql.LogicalOp{Op: spansql.Not, RHS: both}
-		}
-		return c.expr(both)
-	}
 	left, err := c.expr(op.LHS)
 	if err != nil {
 		return nil, err
@@ -41,12 +29,25 @@ func (c *compiler) comparison(op spansql.ComparisonOp) (*expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if op.Op == spansql.Like || op.Op == spansql.NotLike {
+	switch op.Op {
+	case spansql.Between, spansql.NotBetween:
+		high, err := c.expr(op.RHS2)
+		if err != nil {
+			return nil, err
+		}
+		return between(left, right, high, op.Op == spansql.NotBetween)
+	case spansql.Like, spansql.NotLike:
 		return like(left, right, op.Op == spansql.NotLike)
+	default:
+		return compare(op.Op, left, right)
 	}
-	test, ok := operators[op.Op]
+}
+
+// compare compiles the operators that have two sides.
+func compare(op spansql.ComparisonOperator, left, right *expr) (*expr, error) {
+	test, ok := operators[op]
 	if !ok {
-		return nil, unimplemented("the operator in " + op.SQL())
+		return nil, unimplemented("this comparison")
 	}
 	sides, _, err := common("a comparison", left, right)
 	if err != nil {
@@ -54,10 +55,30 @@ func (c *compiler) comparison(op spansql.ComparisonOp) (*expr, error) {
 	}
 	return compared(sides[0], sides[1], func(a, b any) bool {
 		if isNaN(a) || isNaN(b) {
-			return op.Op == spansql.Ne
+			return op == spansql.Ne
 		}
 		return test(rows.Compare(a, b))
 	}), nil
+}
+
+// between is low <= x AND x <= high, with x evaluated once.
+func between(x, low, high *expr, negate bool) (*expr, error) {
+	held, set := shared(x)
+	above, err := compare(spansql.Ge, held, low)
+	if err != nil {
+		return nil, err
+	}
+	below, err := compare(spansql.Le, held, high)
+	if err != nil {
+		return nil, err
+	}
+	both := connected(false, above, below)
+	return (&expr{kind: rows.Bool, constant: allConstant(x, low, high), eval: func(e *env) (any, error) {
+		if err := set(e); err != nil {
+			return nil, err
+		}
+		return both.eval(e)
+	}}).mapped(rows.Bool, func(value any) (any, error) { return value != negate, nil }), nil
 }
 
 // compared is NULL when either side is.
@@ -147,7 +168,11 @@ func (c *compiler) logical(op spansql.LogicalOp) (*expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	decides := op.Op == spansql.Or // TRUE decides OR, FALSE decides AND
+	return connected(op.Op == spansql.Or, left, right), nil
+}
+
+// connected is OR or AND: TRUE decides the one, FALSE the other, whatever the other side is.
+func connected(decides bool, left, right *expr) *expr {
 	return &expr{kind: rows.Bool, constant: allConstant(left, right), eval: func(e *env) (any, error) {
 		a, err := left.eval(e)
 		if err != nil || a == decides {
@@ -161,7 +186,7 @@ func (c *compiler) logical(op spansql.LogicalOp) (*expr, error) {
 			return nil, nil
 		}
 		return !decides, nil
-	}}, nil
+	}}
 }
 
 func (c *compiler) is(op spansql.IsOp) (*expr, error) {

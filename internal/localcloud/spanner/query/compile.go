@@ -1,13 +1,14 @@
 package query
 
 import (
-	"regexp"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/spanner/spansql"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/parse"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
@@ -17,67 +18,66 @@ const maxDepth = 10_000
 
 // Compile parses and checks a SELECT statement. Parameters are named without the @.
 func Compile(source Source, sql string, params map[string]Param) (*Query, error) {
-	if err := rows.CheckStatement(sql); err != nil {
+	parsed, err := parse.Select(sql)
+	if err != nil {
 		return nil, err
 	}
-	parsed, err := spansql.ParseQuery(sql)
-	if err != nil {
-		return nil, parseFailure(sql, err)
-	}
-	c := &compiler{source: source, params: params}
+	c := &compiler{source: source, params: lowerNames(params), now: time.Now().UTC()}
 	return c.query(parsed)
 }
 
-func errTooDeep() error { return invalid("Query is too deeply nested.") }
-
-// beyondParser are clauses that the parser has no grammar for and reports as a syntax error.
-var beyondParser = regexp.MustCompile(`(?i)\b(HAVING|WITH|UNION|INTERSECT|EXCEPT|OVER|WINDOW|QUALIFY|PIVOT|UNPIVOT|INSERT|UPDATE|DELETE|CALL|GRAPH|JOIN|INFORMATION_SCHEMA|SPANNER_SYS)\b`)
-
-func parseFailure(sql string, err error) error {
-	if clause := beyondParser.FindString(sql); clause != "" {
-		return unimplemented(strings.ToUpper(clause))
+// lowerNames keys the parameters as they are looked up: their names match without regard to case.
+func lowerNames(params map[string]Param) map[string]Param {
+	lower := make(map[string]Param, len(params))
+	for name, param := range params {
+		lower[strings.ToLower(name)] = param
 	}
-	if rest, ok := strings.CutPrefix(err.Error(), "unexpected trailing query contents "); ok {
-		return unimplemented("what follows from " + rest) // for example an alias without AS
-	}
-	return invalid("Syntax error: %v", err)
+	return lower
 }
+
+func errTooDeep() error { return invalid("Query is too deeply nested.") }
 
 // compiler turns the parts of one statement into closures.
 type compiler struct {
 	source Source
 	params map[string]Param
+	now    time.Time // one moment for the whole statement
 	table  *rows.Table
 	alias  string
 
 	list    []spansql.Expr // the SELECT list, with * spelled out
 	aliases []spansql.ID   // of the list; empty where there is none
+	// byAlias is set while expressions are compiled that may name entries of the list: ORDER BY and HAVING.
+	byAlias bool
 
 	depth int // of the expression that is being compiled
+	looks int // at conditions, for bounds of the key
 
 	// grouping is set while expressions are compiled that see groups and not rows.
 	grouping *grouping
 }
 
-func (c *compiler) query(parsed spansql.Query) (*Query, error) {
-	sel := parsed.Select
-	if err := c.from(sel); err != nil {
+func (c *compiler) query(parsed *parse.Query) (*Query, error) {
+	if err := c.from(parsed.Table, parsed.Alias); err != nil {
 		return nil, err
 	}
-	q := &Query{source: c.source, table: c.table, distinct: sel.Distinct, limit: -1}
-	if err := c.expandList(sel); err != nil {
+	q := &Query{source: c.source, table: c.table, distinct: parsed.Distinct, limit: -1}
+	if err := c.expandList(parsed.List); err != nil {
 		return nil, err
 	}
-	if err := c.where(q, sel.Where); err != nil {
+	if err := c.where(q, parsed.Where); err != nil {
 		return nil, err
 	}
-	if err := c.group(q, sel, parsed.Order); err != nil {
+	if err := c.group(q, parsed); err != nil {
 		return nil, err
 	}
 	if err := c.selectList(q); err != nil {
 		return nil, err
 	}
-	if err := c.orderBy(q, sel, parsed.Order); err != nil {
+	if err := c.having(q, parsed.Having); err != nil {
+		return nil, err
+	}
+	if err := c.orderBy(q, parsed.Where, parsed.Order); err != nil {
 		return nil, err
 	}
 	var err error
@@ -95,60 +95,41 @@ func (c *compiler) query(parsed spansql.Query) (*Query, error) {
 }
 
 // from finds the one table.
-func (c *compiler) from(sel spansql.Select) error {
-	switch {
-	case sel.AsStruct:
-		return unimplemented("SELECT AS STRUCT")
-	case len(sel.From) == 0:
+func (c *compiler) from(name, alias spansql.ID) error {
+	if name == "" {
 		return nil
-	case len(sel.From) > 1:
-		return unimplemented("a join")
 	}
-	for _, sample := range sel.TableSamples {
-		if sample != nil {
-			return unimplemented("TABLESAMPLE")
-		}
+	upper := strings.ToUpper(string(name))
+	if strings.HasPrefix(upper, "INFORMATION_SCHEMA.") || strings.HasPrefix(upper, "SPANNER_SYS.") {
+		return unimplemented(upper)
 	}
-	switch from := sel.From[0].(type) {
-	case spansql.SelectFromTable:
-		if strings.HasPrefix(strings.ToUpper(string(from.Table)), "INFORMATION_SCHEMA") || strings.HasPrefix(strings.ToUpper(string(from.Table)), "SPANNER_SYS") {
-			return unimplemented(string(from.Table))
-		}
-		table, err := c.source.Table(string(from.Table))
-		if status.Code(err) == codes.NotFound {
-			return invalid("Table not found: %s", from.Table)
-		}
-		if err != nil {
-			return err
-		}
-		c.table, c.alias = table, string(from.Alias)
-		if c.alias == "" {
-			c.alias = table.Name
-		}
-		return nil
-	case spansql.SelectFromJoin:
-		return unimplemented("a join")
-	case spansql.SelectFromUnnest:
-		return unimplemented("UNNEST in FROM")
-	default:
-		return unimplemented("this FROM clause")
+	table, err := c.source.Table(string(name))
+	if status.Code(err) == codes.NotFound {
+		return invalid("Table not found: %s", name)
 	}
+	if err != nil {
+		return err
+	}
+	c.table, c.alias = table, string(alias)
+	if c.alias == "" {
+		c.alias = table.Name
+	}
+	return nil
 }
 
 // expandList spells out the * of a SELECT list.
-func (c *compiler) expandList(sel spansql.Select) error {
-	for i, item := range sel.List {
-		if item != spansql.Star {
-			c.list = append(c.list, item)
-			alias := spansql.ID("")
-			if sel.ListAliases != nil {
-				alias = sel.ListAliases[i]
-			}
-			c.aliases = append(c.aliases, alias)
+func (c *compiler) expandList(list []parse.Item) error {
+	for _, item := range list {
+		if !item.Star {
+			c.list = append(c.list, item.Expr)
+			c.aliases = append(c.aliases, item.Alias)
 			continue
 		}
 		if c.table == nil {
 			return invalid("SELECT * must have a FROM clause")
+		}
+		if item.Of != "" && !strings.EqualFold(string(item.Of), c.alias) {
+			return invalid("Unrecognized name: %s", item.Of)
 		}
 		for i := range c.table.Columns {
 			c.list = append(c.list, spansql.ID(c.table.Columns[i].Name))
@@ -158,21 +139,22 @@ func (c *compiler) expandList(sel spansql.Select) error {
 	return nil
 }
 
-func (c *compiler) where(q *Query, where spansql.BoolExpr) error {
+func (c *compiler) where(q *Query, where spansql.Expr) error {
 	if c.table != nil {
 		q.spans = []rows.Span{rows.All()}
 	}
 	if where == nil {
 		return nil
 	}
+	if c.table == nil {
+		return invalid("Query without FROM clause cannot have a WHERE clause")
+	}
 	condition, err := c.condition("WHERE clause", where)
 	if err != nil {
 		return err
 	}
 	q.where = condition
-	if c.table != nil {
-		q.spans = []rows.Span{c.keySpan([]spansql.Expr{where}, 0)}
-	}
+	q.spans = []rows.Span{c.keySpan([]spansql.Expr{where}, 0)}
 	return nil
 }
 
@@ -223,39 +205,68 @@ func (c *compiler) name(i int) string {
 	}
 }
 
-// listed finds what ORDER BY and GROUP BY may refer to in the SELECT list: an alias or a position.
-func (c *compiler) listed(e spansql.Expr) (spansql.Expr, error) {
+// listed finds what ORDER BY and GROUP BY may refer to in the SELECT list: an alias or a position. Anything else
+// is answered as it is.
+func (c *compiler) listed(e spansql.Expr) (item spansql.Expr, fromList bool, err error) {
 	switch e := e.(type) {
 	case spansql.IntegerLiteral:
 		if e < 1 || int64(e) > int64(len(c.list)) {
-			return nil, invalid("Position %d is not in the SELECT list.", e)
+			return nil, false, invalid("Position %d is not in the SELECT list.", e)
 		}
-		return c.list[e-1], nil
+		return c.list[e-1], true, nil
 	case spansql.ID:
-		for i, alias := range c.aliases {
-			if alias != "" && strings.EqualFold(string(alias), string(e)) {
-				return c.list[i], nil
-			}
+		if item := c.aliased(string(e)); item != nil {
+			return item, true, nil
 		}
 	}
-	return e, nil
+	return e, false, nil
 }
 
-func (c *compiler) orderBy(q *Query, sel spansql.Select, order []spansql.Order) error {
-	if len(order) == 0 || q.grouping == nil && !sel.Distinct && c.keyOrder(sel.Where, order) {
+// having compiles the condition on groups.
+func (c *compiler) having(q *Query, having spansql.Expr) error {
+	if having == nil {
 		return nil
 	}
+	if q.grouping == nil {
+		return invalid("The HAVING clause requires GROUP BY or aggregation to be present.")
+	}
+	c.byAlias = true
+	defer func() { c.byAlias = false }()
+	var err error
+	q.having, err = c.condition("HAVING clause", having)
+	return err
+}
+
+// aliased returns the entry of the SELECT list that has the alias, or nil. An alias hides a column of its name.
+func (c *compiler) aliased(name string) spansql.Expr {
+	for i, alias := range c.aliases {
+		if alias != "" && strings.EqualFold(string(alias), name) {
+			return c.list[i]
+		}
+	}
+	return nil
+}
+
+func (c *compiler) orderBy(q *Query, where spansql.Expr, order []spansql.Order) error {
+	if len(order) == 0 || q.grouping == nil && !q.distinct && c.keyOrder(where, order) {
+		return nil
+	}
+	defer func() { c.byAlias = false }()
 	for _, by := range order {
-		item, err := c.listed(by.Expr)
+		item, fromList, err := c.listed(by.Expr)
 		if err != nil {
 			return err
 		}
-		if sel.Distinct && !c.inList(item) {
+		if q.distinct && !c.inList(item) {
 			return invalid("ORDER BY clause expression references %s which is not visible after SELECT DISTINCT.", item.SQL())
 		}
+		c.byAlias = !fromList // an entry of the list sees columns only
 		compiled, err := c.expr(item)
 		if err != nil {
 			return err
+		}
+		if compiled.array {
+			return invalid("ORDER BY does not support expressions of type %s.", compiled.typeName())
 		}
 		q.order = append(q.order, ordering{expr: compiled, desc: by.Desc})
 	}
@@ -264,11 +275,9 @@ func (c *compiler) orderBy(q *Query, sel spansql.Select, order []spansql.Order) 
 
 func (c *compiler) inList(e spansql.Expr) bool {
 	for _, item := range c.list {
-		if sameSQL(item, e) {
+		if c.same(item, e) {
 			return true
 		}
 	}
 	return false
 }
-
-func sameSQL(a, b spansql.Expr) bool { return strings.EqualFold(a.SQL(), b.SQL()) }

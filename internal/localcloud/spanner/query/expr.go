@@ -1,6 +1,7 @@
 package query
 
 import (
+	"strings"
 	"time"
 
 	"cloud.google.com/go/spanner/spansql"
@@ -21,7 +22,9 @@ type expr struct {
 	array bool
 	// constant means that eval needs no env.
 	constant bool
-	// open is a string literal or an untyped text parameter: it takes on the type it is compared with.
+	// literal is a string literal, which stands for a TIMESTAMP where one is needed.
+	literal bool
+	// open is a text parameter without a type: it takes on the type it is compared with.
 	open bool
 	eval func(*env) (any, error)
 }
@@ -41,14 +44,48 @@ func (x *expr) typeName() string {
 	}
 }
 
+// folded evaluates a constant once and for all. Its error, if it has one, shows where the value is needed.
+func folded(x *expr) *expr {
+	if !x.constant {
+		return x
+	}
+	value, err := x.eval(nil)
+	held := *x
+	held.eval = func(*env) (any, error) { return value, err }
+	return &held
+}
+
+// shared lets several expressions use the value of one that is evaluated once: with set, then through the
+// expression that is returned.
+func shared(x *expr) (held *expr, set func(*env) error) {
+	if x.constant {
+		return x, func(*env) error { return nil }
+	}
+	var value any
+	held = &expr{kind: x.kind, array: x.array, eval: func(*env) (any, error) { return value, nil }}
+	return held, func(e *env) error {
+		var err error
+		value, err = x.eval(e)
+		return err
+	}
+}
+
 // expr compiles an expression.
 func (c *compiler) expr(e spansql.Expr) (*expr, error) {
+	x, err := c.unfolded(e)
+	if err != nil {
+		return nil, err
+	}
+	return folded(x), nil
+}
+
+func (c *compiler) unfolded(e spansql.Expr) (*expr, error) {
 	if c.depth++; c.depth > maxDepth {
 		return nil, errTooDeep()
 	}
 	defer func() { c.depth-- }()
 	if c.grouping != nil {
-		if x := c.grouping.key(e); x != nil {
+		if x := c.groupKey(e); x != nil {
 			return x, nil
 		}
 	}
@@ -56,11 +93,11 @@ func (c *compiler) expr(e spansql.Expr) (*expr, error) {
 	case spansql.Paren:
 		return c.expr(e.Expr)
 	case spansql.ID:
-		return c.column(string(e))
+		return c.named(string(e))
 	case spansql.PathExp:
 		return c.path(e)
 	case spansql.Param:
-		param, ok := c.params[string(e)]
+		param, ok := c.params[strings.ToLower(string(e))]
 		if !ok {
 			return nil, invalid("No value given for the query parameter @%s.", string(e))
 		}
@@ -79,6 +116,8 @@ func (c *compiler) expr(e spansql.Expr) (*expr, error) {
 		return c.function(e)
 	case spansql.Case:
 		return c.caseExpr(e)
+	case spansql.NullIf:
+		return c.nullIf(e)
 	case spansql.Coalesce:
 		return c.coalesce(e.ExprList)
 	case spansql.IfNull:
@@ -103,7 +142,7 @@ func literal(e spansql.Expr) (*expr, error) {
 		return constant(rows.Float64, float64(e)), nil
 	case spansql.StringLiteral:
 		x := constant(rows.String, string(e))
-		x.open = true
+		x.literal = true
 		return x, nil
 	case spansql.BytesLiteral:
 		return constant(rows.Bytes, []byte(e)), nil
@@ -112,6 +151,18 @@ func literal(e spansql.Expr) (*expr, error) {
 	default:
 		return nil, unimplemented("the expression " + e.SQL())
 	}
+}
+
+// named compiles a name without a dot: a column or, where they may stand, an alias.
+func (c *compiler) named(name string) (*expr, error) {
+	if c.byAlias {
+		if item := c.aliased(name); item != nil {
+			c.byAlias = false // an entry of the list sees columns only
+			defer func() { c.byAlias = true }()
+			return c.expr(item)
+		}
+	}
+	return c.column(name)
 }
 
 func (c *compiler) path(e spansql.PathExp) (*expr, error) {

@@ -7,6 +7,7 @@ import (
 
 	"cloud.google.com/go/spanner/spansql"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/parse"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
@@ -17,32 +18,35 @@ type grouping struct {
 	aggregates []aggregate
 }
 
-// key returns the expression that reads the group's key if e is one, else nil.
-func (g *grouping) key(e spansql.Expr) *expr {
-	for i, by := range g.exprs {
-		if sameSQL(by, e) {
-			return &expr{kind: g.keys[i].kind, eval: func(e *env) (any, error) { return e.keys[i], nil }}
+// groupKey returns the expression that reads the group's key if e is one, else nil.
+func (c *compiler) groupKey(e spansql.Expr) *expr {
+	for i, by := range c.grouping.exprs {
+		if c.same(by, e) {
+			return &expr{kind: c.grouping.keys[i].kind, eval: func(e *env) (any, error) { return e.keys[i], nil }}
 		}
 	}
 	return nil
 }
 
 // group sets up the grouping, if the statement needs one.
-func (c *compiler) group(q *Query, sel spansql.Select, order []spansql.Order) error {
-	aggregated := slices.ContainsFunc(c.list, hasAggregate) ||
-		slices.ContainsFunc(order, func(by spansql.Order) bool { return hasAggregate(by.Expr) })
-	if len(sel.GroupBy) == 0 && !aggregated {
+func (c *compiler) group(q *Query, parsed *parse.Query) error {
+	aggregated := slices.ContainsFunc(c.list, hasAggregate) || parsed.Having != nil && hasAggregate(parsed.Having) ||
+		slices.ContainsFunc(parsed.Order, func(by spansql.Order) bool { return hasAggregate(by.Expr) })
+	if len(parsed.GroupBy) == 0 && !aggregated {
 		return nil
 	}
 	g := &grouping{}
-	for _, by := range sel.GroupBy {
-		item, err := c.listed(by)
+	for _, by := range parsed.GroupBy {
+		item, _, err := c.listed(by)
 		if err != nil {
 			return err
 		}
 		key, err := c.expr(item)
 		if err != nil {
 			return err
+		}
+		if key.array {
+			return unimplemented("GROUP BY an ARRAY")
 		}
 		g.exprs = append(g.exprs, item)
 		g.keys = append(g.keys, key)
@@ -70,6 +74,8 @@ func hasAggregate(e spansql.Expr) bool {
 		return hasAggregate(e.LHS) || slices.ContainsFunc(e.RHS, hasAggregate)
 	case spansql.Coalesce:
 		return slices.ContainsFunc(e.ExprList, hasAggregate)
+	case spansql.NullIf:
+		return hasAggregate(e.Expr) || hasAggregate(e.ExprToMatch)
 	case spansql.IfNull:
 		return hasAggregate(e.Expr) || hasAggregate(e.NullResult)
 	case spansql.If:

@@ -8,10 +8,11 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
-// maxAlternatives and maxOrDepth bound how far the ORs of a condition are looked into for key bounds.
+// These bound how far the ORs of a condition are looked into for key bounds.
 const (
 	maxAlternatives = 64
 	maxOrDepth      = 3
+	maxLooks        = 100_000 // at a condition, in all
 )
 
 // bounds is what the conditions say of one key column.
@@ -35,7 +36,7 @@ func (c *compiler) keySpan(conditions []spansql.Expr, depth int) rows.Span {
 		plain = append(plain, condition)
 	}
 	span := c.plainSpan(plain)
-	if depth >= maxOrDepth {
+	if c.looks += len(plain); depth >= maxOrDepth || c.looks > maxLooks {
 		return span
 	}
 	for _, or := range ors {
@@ -158,21 +159,33 @@ func (c *compiler) against(column int, side, other spansql.Expr) any {
 }
 
 func (c *compiler) isColumn(column int, e spansql.Expr) bool {
+	i, ok := c.columnIndex(e)
+	return ok && i == column
+}
+
+// columnIndex returns the column of the table that an expression names, if it does nothing else.
+func (c *compiler) columnIndex(e spansql.Expr) (int, bool) {
+	name := ""
 	switch e := e.(type) {
 	case spansql.Paren:
-		return c.isColumn(column, e.Expr)
+		return c.columnIndex(e.Expr)
 	case spansql.ID:
-		return equalFold(string(e), c.table.Columns[column].Name)
+		name = string(e)
 	case spansql.PathExp:
-		return len(e) == 2 && equalFold(string(e[0]), c.alias) && equalFold(string(e[1]), c.table.Columns[column].Name)
-	default:
-		return false
+		if len(e) == 2 && equalFold(string(e[0]), c.alias) {
+			name = string(e[1])
+		}
 	}
+	if name == "" || c.table == nil {
+		return 0, false
+	}
+	i, err := c.table.Column(name)
+	return i, err == nil
 }
 
 // keyOrder reports whether a scan gives the rows in the wanted order by itself: the ORDER BY walks the key
 // columns, and may leave out those that the condition holds to one value.
-func (c *compiler) keyOrder(where spansql.BoolExpr, order []spansql.Order) bool {
+func (c *compiler) keyOrder(where spansql.Expr, order []spansql.Order) bool {
 	if c.table == nil {
 		return false
 	}
@@ -184,7 +197,7 @@ func (c *compiler) keyOrder(where spansql.BoolExpr, order []spansql.Order) bool 
 		if len(order) == 0 {
 			return true
 		}
-		item, err := c.listed(order[0].Expr)
+		item, _, err := c.listed(order[0].Expr)
 		if err != nil {
 			return false
 		}

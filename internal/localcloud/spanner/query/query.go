@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"cloud.google.com/go/spanner/spansql"
 	"google.golang.org/grpc/codes"
@@ -43,6 +44,7 @@ type Query struct {
 	where  *expr // nil: every row
 
 	grouping *grouping // nil: no GROUP BY and no aggregate
+	having   *expr     // nil: every group
 	selected []*expr
 	distinct bool
 	order    []ordering // empty when the scan's order is the wanted one
@@ -85,7 +87,14 @@ func (q *Query) run(ctx context.Context, timestamp int64, out *output) error {
 	if err := q.scan(ctx, timestamp, groups.add); err != nil {
 		return err
 	}
-	return groups.each(out.add)
+	return groups.each(func(e *env) error {
+		if q.having != nil {
+			if pass, err := q.having.eval(e); err != nil || pass != true {
+				return err
+			}
+		}
+		return out.add(e)
+	})
 }
 
 // scan calls visit with each row that WHERE lets through.
@@ -216,7 +225,7 @@ func (c *compiler) count(clause string, value spansql.LiteralOrParam) (int64, er
 	case spansql.IntegerLiteral:
 		n = int64(v)
 	case spansql.Param:
-		param, ok := c.params[string(v)]
+		param, ok := c.params[strings.ToLower(string(v))]
 		if !ok {
 			return 0, invalid("No value given for the query parameter @%s.", string(v))
 		}

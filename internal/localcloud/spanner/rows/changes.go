@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,8 +18,10 @@ type change struct {
 // changeSet gathers what the mutations of one commit do, in order, so that a later one sees an earlier one
 // and a failing one leaves nothing behind.
 type changeSet struct {
-	at   int64
-	list []change
+	at      int64
+	schema  *schema
+	list    []change
+	entries int64 // changes of indexes
 	// byKey finds a row in the list. It is made at the second change: most commits that matter for speed have one.
 	byKey map[*versions]map[string]int
 }
@@ -26,10 +29,14 @@ type changeSet struct {
 func (cs *changeSet) add(m *Mutation) error {
 	if m.Op == Delete {
 		for _, key := range m.Keys {
-			cs.set(change{table: m.Table, key: key})
+			if err := cs.removeKey(m.Table, key); err != nil {
+				return err
+			}
 		}
 		for _, span := range m.Spans {
-			cs.remove(m.Table, span)
+			if err := cs.remove(m.Table, span); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -49,10 +56,10 @@ func (cs *changeSet) write(m *Mutation, values []any) error {
 		}
 		row[m.Table.Columns[m.Columns[i]].slot] = value
 	}
-	key := m.Table.keyOf(row)
-	if len(key) > MaxKeyBytes {
-		return status.Errorf(codes.InvalidArgument, "Key in table %s has %d bytes, the limit is %d.", m.Table.Name, len(key), MaxKeyBytes)
+	if size := m.Table.keyBytes(row); size > MaxKeyBytes {
+		return status.Errorf(codes.InvalidArgument, "Number of bytes for key of table %s is %d which exceeds the maximum of %d.", m.Table.Name, size, MaxKeyBytes)
 	}
+	key := m.Table.keyOf(row)
 	existing, err := cs.current(m.Table, key)
 	if err != nil {
 		return err
@@ -63,18 +70,44 @@ func (cs *changeSet) write(m *Mutation, values []any) error {
 	case m.Op == Update && existing == nil:
 		return status.Errorf(codes.NotFound, "Row %s in table %s is missing. Row cannot be updated.", m.Table.describeKey(row), m.Table.Name)
 	case existing != nil && m.Op != Replace:
+		written := row
+		row = slices.Clone(existing)
 		for _, column := range m.Columns {
 			slot := m.Table.Columns[column].slot
-			existing[slot] = row[slot]
+			row[slot] = written[slot]
 		}
-		row = existing
 	}
-	cs.set(change{table: m.Table, key: key, row: row})
+	return cs.change(m.Table, key, existing, row)
+}
+
+// change notes what becomes of a row, and counts what that means for the indexes. before and after are its cells
+// by slot, nil for no row.
+func (cs *changeSet) change(table *Table, key string, before, after []any) error {
+	for _, index := range cs.schema.of(table) {
+		if err := index.checkKey(table, after); err != nil {
+			return err
+		}
+		cs.entries += index.entries(table, before, after)
+	}
+	cs.set(change{table: table, key: key, row: after})
 	return nil
 }
 
-// current returns the cells of the row as they stand with the changes so far, nil if there is none. The
-// caller may change them only if it sets them again.
+// removeKey deletes a row if it is there.
+func (cs *changeSet) removeKey(table *Table, key string) error {
+	if len(cs.schema.indexes) == 0 {
+		cs.set(change{table: table, key: key})
+		return nil
+	}
+	existing, err := cs.current(table, key)
+	if err != nil {
+		return err
+	}
+	return cs.change(table, key, existing, nil)
+}
+
+// current returns the cells of the row as they stand with the changes so far, nil if there is none. They must not
+// be changed.
 func (cs *changeSet) current(table *Table, key string) ([]any, error) {
 	if i, ok := cs.find(table, key); ok {
 		return cs.list[i].row, nil
@@ -90,18 +123,26 @@ func (cs *changeSet) current(table *Table, key string) ([]any, error) {
 	return row, nil
 }
 
-func (cs *changeSet) remove(table *Table, span Span) {
+// remove deletes the rows of a span, those of this commit included.
+func (cs *changeSet) remove(table *Table, span Span) error {
+	var keys []string
 	for i := range cs.list {
-		if c := &cs.list[i]; c.table.data == table.data && span.From <= c.key && c.key < span.To {
-			c.row = nil
+		if c := &cs.list[i]; c.table.data == table.data && c.row != nil && span.From <= c.key && c.key < span.To {
+			keys = append(keys, c.key)
 		}
 	}
 	table.data.ascend(span, func(key string, v *version) bool {
-		if v.live {
-			cs.set(change{table: table, key: key})
+		if _, changed := cs.find(table, key); v.live && !changed {
+			keys = append(keys, key)
 		}
 		return true
 	})
+	for _, key := range keys {
+		if err := cs.removeKey(table, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (cs *changeSet) find(table *Table, key string) (int, bool) {

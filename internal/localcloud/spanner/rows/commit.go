@@ -35,7 +35,7 @@ type Commit struct {
 // Committed is what a commit has done.
 type Committed struct {
 	At        time.Time // whole microseconds, later than that of every commit before
-	Mutations int64     // as counted against MaxMutations
+	Mutations int64     // as counted against MaxMutations, entries of indexes included
 }
 
 // Commit applies all of the commit or, with an error, nothing of it.
@@ -46,43 +46,51 @@ func (db *DB) Commit(c Commit) (Committed, error) {
 			return Committed{}, err
 		}
 	}
-
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	count, err := db.checkLimits(c.Mutations)
+	count, err := checkLimits(c.Mutations)
 	if err != nil {
 		return Committed{}, err
 	}
+
+	db.mu.Lock()
+	defer db.mu.Unlock()
 	if err := db.checkConflicts(c); err != nil {
 		return Committed{}, err
 	}
 	at := db.nextTimestamp()
-	changes := changeSet{at: at}
+	changes := changeSet{at: at, schema: db.schema}
 	for i := range c.Mutations {
 		if err := changes.add(&c.Mutations[i]); err != nil {
 			return Committed{}, err
 		}
+	}
+	if count += changes.entries; count > MaxMutations {
+		return Committed{}, tooManyMutations(count)
 	}
 	db.publish(&changes)
 	db.retire(retiredPerChange * len(changes.list))
 	return Committed{At: time.UnixMicro(at).UTC(), Mutations: count}, nil
 }
 
-func (db *DB) checkLimits(mutations []Mutation) (count int64, err error) {
+// checkLimits counts what needs no look at the rows.
+func checkLimits(mutations []Mutation) (count int64, err error) {
 	var size int64
 	for i := range mutations {
-		c, s := mutations[i].weigh(db.schema.indexes)
+		c, s := mutations[i].weigh()
 		count, size = count+c, size+s
 	}
 	if count > MaxMutations {
-		return 0, status.Errorf(codes.InvalidArgument,
-			"The transaction contains too many mutations. Insert and update operations count with the multiplicity of the number of columns they affect. "+
-				"The total mutation count is %d, the limit is %d. Please reduce the number of writes.", count, MaxMutations)
+		return 0, tooManyMutations(count)
 	}
 	if size > MaxCommitBytes {
 		return 0, status.Errorf(codes.InvalidArgument, "Transaction size exceeded: it writes %d bytes, the limit is %d bytes a commit.", size, MaxCommitBytes)
 	}
 	return count, nil
+}
+
+func tooManyMutations(count int64) error {
+	return status.Errorf(codes.InvalidArgument,
+		"The transaction contains too many mutations. Insert and update operations count with the multiplicity of the number of columns they affect. "+
+			"The total mutation count is %d, the limit is %d. Please reduce the number of writes, or use fewer indexes.", count, MaxMutations)
 }
 
 // checkConflicts aborts a commit that rests on what is no longer so: the rows it read, or the schema.

@@ -9,15 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// index is a secondary index. Only its cost is kept: queries here find their rows without it, and a read
-// that names one is refused.
-type index struct {
-	name      string
-	table     string // lower case
-	columns   []string
-	statement *spansql.CreateIndex
-}
-
 // ApplyDDL applies the statements in order and stops at the first that fails; the ones before it stay, as in
 // the service. What localcloud does not support is UNIMPLEMENTED, with its name.
 func (db *DB) ApplyDDL(statements []string) error {
@@ -144,8 +135,8 @@ func (t *Table) alterAddColumn(alteration spansql.AddColumn) error {
 	if _, err := t.Column(string(alteration.Def.Name)); err == nil && alteration.IfNotExists {
 		return nil
 	}
-	if alteration.Def.NotNull && t.data.tree.Len() > 0 {
-		return status.Errorf(codes.FailedPrecondition, "Cannot add NOT NULL column %s.%s to existing table %s.", t.Name, alteration.Def.Name, t.Name)
+	if alteration.Def.NotNull {
+		return status.Errorf(codes.Unimplemented, "Cannot add NOT NULL column %s.%s to existing table %s.", t.Name, alteration.Def.Name, t.Name)
 	}
 	if err := t.addColumn(alteration.Def); err != nil {
 		return err
@@ -163,7 +154,7 @@ func (s *schema) alterDropColumn(t *Table, alteration spansql.DropColumn) error 
 	t.Key = slices.Clone(t.Key)
 	for i, part := range t.Key {
 		if part.Column == dropped {
-			return status.Errorf(codes.FailedPrecondition, "Cannot drop key column %s from table %s.", name, t.Name)
+			return status.Errorf(codes.InvalidArgument, "Cannot drop key column %s from table %s.", name, t.Name)
 		}
 		if part.Column > dropped {
 			t.Key[i].Column--
@@ -177,52 +168,4 @@ func (s *schema) alterDropColumn(t *Table, alteration spansql.DropColumn) error 
 	t.Columns = slices.Delete(t.Columns, dropped, dropped+1)
 	t.statement.Columns = slices.Delete(t.statement.Columns, dropped, dropped+1)
 	return nil
-}
-
-func (s *schema) createIndex(statement *spansql.CreateIndex) error {
-	switch {
-	case s.taken(statement.Name) && statement.IfNotExists:
-		return nil
-	case s.taken(statement.Name):
-		return status.Errorf(codes.FailedPrecondition, "Duplicate name in schema: %s.", statement.Name)
-	case statement.Unique:
-		return status.Errorf(codes.Unimplemented, "Index %s: localcloud does not support UNIQUE.", statement.Name)
-	case statement.Interleave != "":
-		return status.Errorf(codes.Unimplemented, "Index %s: localcloud does not support INTERLEAVE IN.", statement.Name)
-	}
-	table, err := s.table(string(statement.Table))
-	if err != nil {
-		return err
-	}
-	created := &index{name: string(statement.Name), table: strings.ToLower(table.Name), statement: statement}
-	for _, part := range statement.Columns {
-		if _, err := table.Column(string(part.Column)); err != nil {
-			return err
-		}
-		created.columns = append(created.columns, strings.ToLower(string(part.Column)))
-	}
-	for _, stored := range statement.Storing {
-		if _, err := table.Column(string(stored)); err != nil {
-			return err
-		}
-		created.columns = append(created.columns, strings.ToLower(string(stored)))
-	}
-	s.indexes = append(s.indexes, created)
-	return nil
-}
-
-func (s *schema) dropIndex(statement *spansql.DropIndex) error {
-	i := s.findIndex(statement.Name)
-	if i < 0 {
-		if statement.IfExists {
-			return nil
-		}
-		return status.Errorf(codes.NotFound, "Index not found: %s", statement.Name)
-	}
-	s.indexes = slices.Delete(s.indexes, i, i+1)
-	return nil
-}
-
-func (s *schema) findIndex(name spansql.ID) int {
-	return slices.IndexFunc(s.indexes, func(index *index) bool { return strings.EqualFold(index.name, string(name)) })
 }

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -124,7 +123,7 @@ func (t *Table) checkCell(column *Column, value any, now time.Time) error {
 		}
 	case time.Time:
 		if v.Before(minTimestamp) || v.After(maxTimestamp) {
-			return status.Errorf(codes.FailedPrecondition, "Invalid value for column %s in table %s: timestamp out of range.", column.Name, t.Name)
+			return status.Errorf(codes.InvalidArgument, "Invalid value for column %s in table %s: Timestamp out of range.", column.Name, t.Name)
 		}
 		if column.CommitTimestamp && v.After(now) {
 			return status.Errorf(codes.FailedPrecondition, "Cannot write timestamps in the future %s, current time is %s.",
@@ -139,36 +138,21 @@ func (t *Table) tooLarge(column *Column, size, limit int64) error {
 		"New value exceeds the maximum size limit for this column in this table: %s.%s, size: %d, limit: %d.", t.Name, column.Name, size, limit)
 }
 
-// weigh returns the mutation's count and bytes as the service's limits see them: a mutation a cell and one an
-// index entry, one for a deleted row or range.
-func (m *Mutation) weigh(indexes []*index) (count, size int64) {
-	entries := int64(0)
-	for _, index := range indexes {
-		if index.table == strings.ToLower(m.Table.Name) && m.touches(index) {
-			entries++
-		}
-	}
+// weigh returns the mutation's count and bytes as the service's limits see them, without the entries of indexes:
+// one for a cell, one for a deleted row or range.
+func (m *Mutation) weigh() (count, size int64) {
 	if m.Op == Delete {
 		for _, key := range m.Keys {
 			size += int64(len(key))
 		}
-		return int64(len(m.Keys)+len(m.Spans)) * (1 + entries), size
+		return int64(len(m.Keys) + len(m.Spans)), size
 	}
 	for _, row := range m.Rows {
 		for _, value := range row {
 			size += cellSize(value)
 		}
 	}
-	return int64(len(m.Rows)) * (int64(len(m.Columns)) + entries), size
-}
-
-func (m *Mutation) touches(index *index) bool {
-	if m.Op == Delete {
-		return true
-	}
-	return slices.ContainsFunc(m.Columns, func(column int) bool {
-		return slices.Contains(index.columns, strings.ToLower(m.Table.Columns[column].Name))
-	})
+	return int64(len(m.Rows)) * int64(len(m.Columns)), size
 }
 
 func cellSize(value any) int64 {

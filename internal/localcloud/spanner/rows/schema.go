@@ -2,12 +2,31 @@ package rows
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"cloud.google.com/go/spanner/spansql"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// The limits of the service for a table.
+const (
+	maxColumns    = 1024
+	maxKeyColumns = 16
+	maxName       = 128 // characters
+)
+
+// names is the service's rule for the names of tables, columns and indexes.
+var names = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+func checkName(what string, name spansql.ID) error {
+	if len(name) > maxName || !names.MatchString(string(name)) {
+		return status.Errorf(codes.InvalidArgument, "%s name not valid: %s.", what, name)
+	}
+	return nil
+}
 
 // Column is a column of a table. It never changes once its table is in use.
 type Column struct {
@@ -59,6 +78,15 @@ func (t *Table) keyOf(row []any) string {
 	return string(key)
 }
 
+// keyBytes is the size of the primary key of a row, given by slot, as the limit of the service sees it.
+func (t *Table) keyBytes(row []any) int64 {
+	var size int64
+	for _, part := range t.Key {
+		size += cellSize(row[t.Columns[part.Column].slot])
+	}
+	return size
+}
+
 // EncodePrefix encodes the first len(values) parts of a primary key.
 func (t *Table) EncodePrefix(values []any) string {
 	key := make([]byte, 0, 64)
@@ -73,16 +101,28 @@ func tableFrom(statement *spansql.CreateTable) (*Table, error) {
 	if err := refuseUnsupported(statement); err != nil {
 		return nil, err
 	}
+	if err := checkName("Table", statement.Name); err != nil {
+		return nil, err
+	}
 	table := &Table{Name: string(statement.Name), statement: statement, data: newVersions()}
 	for _, def := range statement.Columns {
 		if err := table.addColumn(def); err != nil {
 			return nil, err
 		}
 	}
+	if len(table.Columns) > maxColumns {
+		return nil, status.Errorf(codes.FailedPrecondition, "Table %s has too many columns; the limit is %d.", table.Name, maxColumns)
+	}
+	if len(statement.PrimaryKey) > maxKeyColumns {
+		return nil, status.Errorf(codes.InvalidArgument, "Table %s has too many keys (%d); the limit is %d.", table.Name, len(statement.PrimaryKey), maxKeyColumns)
+	}
 	for _, part := range statement.PrimaryKey {
 		i, err := table.Column(string(part.Column))
 		if err != nil {
 			return nil, status.Errorf(codes.InvalidArgument, "Table %s references nonexistent key column %s.", table.Name, part.Column)
+		}
+		if slices.ContainsFunc(table.Key, func(other KeyPart) bool { return other.Column == i }) {
+			return nil, status.Errorf(codes.InvalidArgument, "Key column %s is listed twice in the primary key of table %s.", part.Column, table.Name)
 		}
 		table.Key = append(table.Key, KeyPart{Column: i, Desc: part.Desc})
 	}
@@ -110,6 +150,9 @@ func refuseUnsupported(statement *spansql.CreateTable) error {
 
 // addColumn appends a column in a slot of its own.
 func (t *Table) addColumn(def spansql.ColumnDef) error {
+	if err := checkName("Column", def.Name); err != nil {
+		return err
+	}
 	if _, err := t.Column(string(def.Name)); err == nil {
 		return status.Errorf(codes.FailedPrecondition, "Duplicate column name %s.%s.", t.Name, def.Name)
 	}
@@ -122,6 +165,13 @@ func (t *Table) addColumn(def spansql.ColumnDef) error {
 	}
 	column := Column{Name: string(def.Name), Kind: kind, NotNull: def.NotNull, slot: t.slots}
 	if (kind == String || kind == Bytes) && def.Type.Len != spansql.MaxLen {
+		most := int64(MaxStringChars)
+		if kind == Bytes {
+			most = MaxCellBytes
+		}
+		if def.Type.Len < 1 || def.Type.Len > most {
+			return status.Errorf(codes.InvalidArgument, "Bad length for column %s.%s: %d : Allowed length range: [1, %d].", t.Name, def.Name, def.Type.Len, most)
+		}
 		column.MaxLen = def.Type.Len
 	}
 	if allow := def.Options.AllowCommitTimestamp; allow != nil && *allow {
