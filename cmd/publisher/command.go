@@ -27,6 +27,10 @@ const (
 // errUsage marks errors of the command line and of the configuration.
 var errUsage = errors.New("usage")
 
+// errStopped marks a stop by SIGTERM after which everything is in order: who
+// moves a process to another machine does not want to read of a failure.
+var errStopped = errors.New("stopped")
+
 // errIncomplete marks work that is not done to its end, though nothing broke.
 var errIncomplete = errors.New("incomplete")
 
@@ -43,8 +47,8 @@ func usage(err error) error { return markedError{err, errUsage} }
 
 // run executes one command line and returns the exit code. A second ctrl-C
 // ends it at once.
-func run(stop signals.Stop, args, environ []string, stdout, stderr io.Writer) int {
-	a := &app{environ: environ, stdout: stdout, stderr: stderr}
+func run(stop signals.Stop, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{environ: environ, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	done := make(chan error, 1)
@@ -58,7 +62,8 @@ func run(stop signals.Stop, args, environ []string, stdout, stderr io.Writer) in
 	if err == nil {
 		return exitDone
 	}
-	if cause := context.Cause(stop.Context); cause != nil && !errors.Is(err, errIncomplete) && interrupted(err, cause) {
+	marked := errors.Is(err, errStopped) || errors.Is(err, errIncomplete)
+	if cause := context.Cause(stop.Context); cause != nil && !marked && interrupted(err, cause) {
 		err = markedError{fmt.Errorf("stopped: %w; give the same command again", cause), errIncomplete}
 	}
 	// Each problem stands on a line of its own.
@@ -66,6 +71,8 @@ func run(stop signals.Stop, args, environ []string, stdout, stderr io.Writer) in
 		fmt.Fprintln(stderr, "publisher: "+line)
 	}
 	switch {
+	case errors.Is(err, errStopped):
+		return exitDone
 	case errors.Is(err, errUsage):
 		return exitUsage
 	case errors.Is(err, errIncomplete):
@@ -82,6 +89,7 @@ func interrupted(err, cause error) bool {
 // app is what all commands share.
 type app struct {
 	environ        []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	// flags.
 	file  string
@@ -92,6 +100,9 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "publisher",
 		Short: "Split a dataset into Pub/Sub messages, and tell what became of them",
+		Long: "Split a dataset into Pub/Sub messages, and tell what became of them.\n\n" +
+			"Exit codes: 0 done, or stopped by SIGTERM with everything kept; 1 failed; 2 wrong usage or configuration;\n" +
+			"4 incomplete.",
 		Example: "  publisher setup --config configs/local.yaml\n" +
 			"  publisher publish --config configs/local.yaml --run first rows.jsonl\n" +
 			"  publisher status --config configs/local.yaml --run first --watch",
@@ -109,7 +120,6 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath()))
 	})
@@ -117,11 +127,13 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.file, "config", "", "YAML `file`; SPOTBATCH_* variables win over it")
 	flags.String("project", "", "Google Cloud `project` of the topic; wins over project in the configuration")
 	flags.String("database", "", "Spanner database, `projects/P/instances/I/databases/D`; wins over spanner.database")
-	root.AddCommand(a.setupCommand(), a.publishCommand(), a.statusCommand(), a.exportCommand(), a.verifyCommand(),
+	root.AddCommand(a.setupCommand(), a.publishCommand(), a.statusCommand(), a.runsCommand(), a.exportCommand(),
+		a.verifyCommand(), a.cancelCommand(), a.purgeCommand(),
 		&cobra.Command{
-			Use:   "version",
-			Short: "Print the version",
-			Args:  noArgs,
+			Use:     "version",
+			Short:   "Print the version",
+			Example: "  publisher version",
+			Args:    noArgs,
 			RunE: func(*cobra.Command, []string) error {
 				_, err := fmt.Fprintln(a.stdout, "publisher "+version)
 				return err
@@ -136,6 +148,7 @@ func (a *app) config(cmd *cobra.Command) (config.Config, error) {
 	cfg, _, err := config.Load(a.file, a.environ,
 		config.Flag{Key: "project", Flag: cmd.Flags().Lookup("project")},
 		config.Flag{Key: "spanner.database", Flag: cmd.Flags().Lookup("database")},
+		config.Flag{Key: "publish.max_outstanding", Flag: cmd.Flags().Lookup("max-outstanding")},
 	)
 	if err == nil {
 		err = cfg.ValidatePublisher()
@@ -154,17 +167,41 @@ func (a *app) config(cmd *cobra.Command) (config.Config, error) {
 // runFlag adds --run; runConfig checks it.
 func (a *app) runFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.runID, "run", "", "`name` of the run: 1 to 64 of a-z A-Z 0-9 . _ -")
+	// An error here is a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("run", a.completeRun)
 }
 
 // runConfig is config for commands with --run.
 func (a *app) runConfig(cmd *cobra.Command) (config.Config, error) {
-	if a.runID == "" {
-		return config.Config{}, usage(errors.New("--run is missing; name the run, such as --run first"))
-	}
-	if err := item.CheckRunID(a.runID); err != nil {
-		return config.Config{}, usage(fmt.Errorf("--run: %w", err))
+	if err := a.checkRun(); err != nil {
+		return config.Config{}, err
 	}
 	return a.config(cmd)
+}
+
+func (a *app) checkRun() error {
+	if a.runID == "" {
+		return usage(errors.New("--run is missing; name the run, such as --run first"))
+	}
+	if err := item.CheckRunID(a.runID); err != nil {
+		return usage(fmt.Errorf("--run: %w", err))
+	}
+	return nil
+}
+
+// outputFlag adds -o for commands that print text or JSON; textOrJSON checks
+// it.
+func outputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "text", "`format`: text or json")
+	// An error here is a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func textOrJSON(output string) error {
+	if output != "text" && output != "json" {
+		return usage(fmt.Errorf("-o: %q: must be one of text, json", output))
+	}
+	return nil
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/publish"
+	"github.com/spotbatch/spotbatch/internal/publish/progress"
 	"github.com/spotbatch/spotbatch/internal/sink"
 	"github.com/spotbatch/spotbatch/internal/telemetry"
 )
@@ -24,6 +25,39 @@ func (a *app) logger(cfg config.Config) *slog.Logger {
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// isTerminalReader is isTerminal for what is read.
+func isTerminalReader(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// width is the number of columns of the terminal that w is; 80 when it does not
+// say.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 80
+}
+
+// progress shows a person how far a command is, on stderr.
+func (a *app) progress(log *slog.Logger) publish.Progress {
+	if isTerminal(a.stderr) {
+		return progress.NewBar(a.stderr, func() int { return width(a.stderr) })
+	}
+	return progress.NewLog(log)
+}
+
+// next is a command line for a person to type after this one.
+func (a *app) next(command string) string {
+	if a.file != "" {
+		return "publisher " + command + " --config " + a.file
+	}
+	return "publisher " + command
 }
 
 // getenv reads a variable of the process that run was given.
@@ -39,14 +73,21 @@ func (a *app) getenv(name string) string {
 // withDatabase opens the database, asks whether the tables are there, and
 // closes it after use.
 func (a *app) withDatabase(ctx context.Context, cfg config.Config, use func(*sink.Database) error) error {
+	return a.openDatabase(ctx, cfg, func(db *sink.Database) error {
+		if err := db.Ping(ctx); err != nil {
+			return err
+		}
+		return use(db)
+	})
+}
+
+// openDatabase opens the database and closes it after use.
+func (a *app) openDatabase(ctx context.Context, cfg config.Config, use func(*sink.Database) error) error {
 	db, err := sink.Open(ctx, cfg.Spanner.Database, a.logger(cfg))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.Ping(ctx); err != nil {
-		return err
-	}
 	return use(db)
 }
 
@@ -70,7 +111,7 @@ func (a *app) withTelemetry(ctx context.Context, cfg config.Config, log *slog.Lo
 // noRun says what to do about a run that does not exist.
 func (a *app) noRun(err error) error {
 	if errors.Is(err, publish.ErrNoRun) {
-		return fmt.Errorf("run %s: %w; publish it first: publisher publish --run %s SOURCE", a.runID, err, a.runID)
+		return fmt.Errorf("run %s: %w; publish it first: publisher publish --run %s SOURCE; `publisher runs` lists those that there are", a.runID, err, a.runID)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func main() {
 	// Before anything else: a SIGTERM that arrives during the start is a stop,
 	// not a crash.
 	stop, release := signals.Notify(context.Background())
-	code := run(stop, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	code := run(stop, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)
 	release()
 	os.Exit(code)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 			env.Vars = append(env.Vars,
 				"SPOTBATCH_PROJECT=demo", "SPOTBATCH_PUBSUB_TOPIC=items", "SPOTBATCH_PUBSUB_SUBSCRIPTION=items-workers",
 				"SPOTBATCH_PUBSUB_DEAD_LETTER_TOPIC=items-dead", "SPOTBATCH_SPANNER_DATABASE="+databaseName,
+				"XDG_CACHE_HOME="+filepath.Join(env.WorkDir, "cache"),
 			)
 			return nil
 		},

@@ -27,8 +27,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Example: "  publisher status --config configs/local.yaml --run first --watch\n  publisher status --run first -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usage(fmt.Errorf("-o: %q: must be one of text, json", output))
+			if err := textOrJSON(output); err != nil {
+				return err
 			}
 			cfg, err := a.runConfig(cmd)
 			if err != nil {
@@ -39,37 +39,54 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	a.runFlag(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "look again every 2s until the run is complete")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
 func (a *app) status(ctx context.Context, cfg config.Config, watch bool, output string) error {
 	return a.withDatabase(ctx, cfg, func(db *sink.Database) error {
-		for {
-			s, err := publish.ReadStatus(ctx, db.Runs(), db.Results(), a.runID)
-			if err != nil {
-				return a.noRun(err)
-			}
-			done := !watch || s.Complete || s.State == publish.StateCancelled
-			switch {
-			case output == "json":
-				err = json.NewEncoder(a.stdout).Encode(s)
-			case done:
-				err = writeStatus(a.stdout, s)
-			default:
-				_, err = fmt.Fprintf(a.stdout, "%s: ok %d, failed %d, outstanding %d of %d, %.1f items/s, ETA %s\n",
-					s.RunID, s.OK, s.Failed, s.Outstanding, s.Published, s.ItemsPerSecond, eta(s))
-			}
-			if err != nil || done {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(watchInterval):
-			}
+		if watch {
+			return a.watch(ctx, db, output)
 		}
+		s, err := publish.ReadStatus(ctx, db.Runs(), db.Results(), a.runID)
+		switch {
+		case err != nil:
+			return a.noRun(err)
+		case output == "json":
+			return json.NewEncoder(a.stdout).Encode(s)
+		}
+		return writeStatus(a.stdout, s)
 	})
+}
+
+// watch shows the run until it is complete.
+func (a *app) watch(ctx context.Context, db *sink.Database, output string) error {
+	var view view = &lines{out: a.stdout}
+	switch {
+	case output == "json":
+		view = jsonLines{json.NewEncoder(a.stdout)}
+	case isTerminal(a.stdout):
+		view = &live{out: a.stdout, width: func() int { return width(a.stdout) }}
+	}
+	for {
+		start := time.Now()
+		s, err := publish.ReadStatus(ctx, db.Runs(), db.Results(), a.runID)
+		if err != nil {
+			return a.noRun(err)
+		}
+		done := s.Complete || s.State == publish.StateCancelled
+		if err := view.show(s, time.Now(), done); err != nil || done {
+			return err
+		}
+		// To add up a large run costs the database something: most of the time
+		// it is left alone.
+		pause := max(watchInterval, 5*time.Since(start))
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
 }
 
 // writeStatus writes the table that people read.
@@ -98,6 +115,9 @@ func writeStatus(w io.Writer, s publish.Status) error {
 	} {
 		// The writer keeps its first error and returns it from Flush.
 		_, _ = fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])
+	}
+	for _, f := range s.Failures {
+		_, _ = fmt.Fprintf(t, "failed: %s\t%d, such as %s\n", f.Class, f.Items, f.Example)
 	}
 	return t.Flush()
 }

@@ -70,7 +70,7 @@ type process struct {
 func (p *process) run(ctx context.Context) (err error) {
 	tel, err := telemetry.Setup(ctx, p.cfg.Telemetry, "spotbatch-worker", version, p.log)
 	if err != nil {
-		return err
+		return stopIsNoError(ctx, err)
 	}
 	defer func() {
 		// The stop must not cut the last export short.
@@ -142,7 +142,7 @@ func (p *process) work(ctx context.Context, w *worker.Worker) error {
 	}
 	probes, err := health.Listen(ctx, p.cfg.Health.Addr, w.Ready)
 	if err != nil {
-		return err
+		return stopIsNoError(ctx, err)
 	}
 	p.log.Info("serving health", "addr", probes.Addr())
 	var group errgroup.Group

@@ -2,9 +2,11 @@ package publish
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,30 +25,75 @@ type rows struct {
 	survey []string
 	// end is the error after the last item of Items.
 	end error
+	// hash is a part of the identity of the source.
+	hash string
+	// checkErr is what Check returns.
+	checkErr error
+	// checks counts calls of Check, and reads where each reading began.
+	checks int
+	reads  []int64
 }
 
 func (r *rows) Name() string { return r.name }
 
 func (r *rows) Survey(ctx context.Context) dataset.Entries {
 	if r.survey != nil {
-		return entries(ctx, r.survey, nil)
+		return entries(ctx, r.survey, nil, dataset.Position{})
 	}
-	return entries(ctx, r.ids, nil)
+	return entries(ctx, r.ids, nil, dataset.Position{})
 }
 
-func (r *rows) Items(ctx context.Context) dataset.Entries { return entries(ctx, r.ids, r.end) }
+func (r *rows) ItemsAfter(ctx context.Context, after dataset.Position) dataset.Entries {
+	r.reads = append(r.reads, after.Counts.Read)
+	return entries(ctx, r.ids, r.end, after)
+}
 
-func entries(ctx context.Context, ids []string, end error) dataset.Entries {
+func (r *rows) Sources() []dataset.Source {
+	return []dataset.Source{{Name: r.name, Size: int64(len(r.ids)), Hash: r.hash}}
+}
+
+func (r *rows) Check(ctx context.Context, show func(dataset.Counts)) (dataset.Report, error) {
+	r.checks++
+	report := dataset.Report{Sources: r.Sources()}
+	if r.checkErr != nil {
+		return report, r.checkErr
+	}
+	for entry, err := range r.Survey(ctx) {
+		if err != nil {
+			return report, err
+		}
+		report.Counts = entry.Position.Counts
+		show(report.Counts)
+	}
+	return report, nil
+}
+
+// entries gives the items after a position; IDs that begin with an exclamation
+// mark are bad rows.
+func entries(ctx context.Context, ids []string, end error, after dataset.Position) dataset.Entries {
 	return func(yield func(dataset.Entry, error) bool) {
+		counts := after.Counts
 		for i, id := range ids {
+			if int64(i) < after.Row {
+				continue
+			}
 			if ctx.Err() != nil {
 				yield(dataset.Entry{}, context.Cause(ctx))
 				return
 			}
 			e := dataset.Entry{
 				Item:     item.Item{Key: item.Key{ItemID: id}, ContentType: item.ContentTypeJSON, Data: []byte(`{}`)},
-				Position: dataset.Position{File: "rows", Line: i + 1},
+				Position: dataset.Position{File: "rows", Line: i + 1, Row: int64(i + 1)},
 			}
+			counts.Read++
+			if strings.HasPrefix(id, "!") {
+				counts.Rejected++
+				e.Problem = errBroken
+			} else {
+				counts.Items++
+				counts.Bytes += int64(len(e.Data))
+			}
+			e.Position.Counts = counts
 			if !yield(e, nil) {
 				return
 			}
@@ -116,6 +163,17 @@ func (r *memoryRuns) Update(ctx context.Context, id string, state State, publish
 	return err
 }
 
+// set sets the state of a run; an empty one removes it.
+func (r *memoryRuns) set(id string, state State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.rows[id]
+	run.State = state
+	if r.rows[id] = run; state == "" {
+		delete(r.rows, id)
+	}
+}
+
 func (r *memoryRuns) Get(_ context.Context, id string) (Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,14 +233,14 @@ type noProgress struct {
 	open bool
 }
 
-func (p *noProgress) Begin(string, int64) {
+func (p *noProgress) Begin(string, int64, dataset.Counts) {
 	if p.open {
 		p.t.Error("progress: Begin before End")
 	}
 	p.open = true
 }
 
-func (p *noProgress) Show(int64, int64) {
+func (p *noProgress) Show(dataset.Counts) {
 	if !p.open {
 		p.t.Error("progress: Show outside a pass")
 	}
@@ -197,11 +255,60 @@ func (p *noProgress) End() {
 
 func newPublisher(t *testing.T, topic Topic, window int, runs Runs) *Publisher {
 	t.Helper()
-	p, err := New(t.Context(), topic, window, runs, &noProgress{t: t}, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))
+	p, err := New(t.Context(), Config{Window: window}, topic, runs, &noProgress{t: t}, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// memoryCheckpoint is a Checkpoint as a process that starts finds it: what was
+// saved goes through JSON.
+type memoryCheckpoint struct {
+	mu    sync.Mutex
+	data  []byte
+	saves []time.Time
+	// fail is asked before each save; applied says whether it is kept although
+	// an error is returned.
+	fail    func(save int) (applied bool, err error)
+	cleared bool
+}
+
+func (c *memoryCheckpoint) Load(_ context.Context, value any) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.data == nil {
+		return false, nil
+	}
+	return true, json.Unmarshal(c.data, value)
+}
+
+func (c *memoryCheckpoint) Save(ctx context.Context, value any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	c.saves = append(c.saves, time.Now())
+	applied, err := true, error(nil)
+	if c.fail != nil {
+		applied, err = c.fail(len(c.saves))
+	}
+	if err == nil || applied {
+		c.data = data
+	}
+	return err
+}
+
+func (c *memoryCheckpoint) Clear(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.data, c.cleared = nil, true
+	return nil
 }
 
 var errBroken = errors.New("broken")

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// idSet finds IDs that occur twice in about 9 bytes an ID: it keeps a 64-bit
-// hash of each, and nothing else. IDs whose hashes are equal are only suspects,
-// and the caller compares them.
+// idSet knows IDs by a 64-bit hash of each, in about 9 bytes an ID. IDs whose
+// hashes are equal are the same to it.
 type idSet struct {
 	seed maphash.Seed
 	// parts are split by the top byte of the hash: each grows by a quarter of
@@ -25,18 +24,15 @@ func (s *idSet) add(id string) {
 	s.parts[part] = append(s.parts[part], h)
 }
 
-// suspects returns the hashes that were added more than once, and forgets all
-// others.
-func (s *idSet) suspects() map[uint64]bool {
-	found := make(map[uint64]bool)
-	for i, part := range s.parts {
+// sort is called between the last add and the first has.
+func (s *idSet) sort() {
+	for _, part := range s.parts {
 		slices.Sort(part)
-		for j := 1; j < len(part); j++ {
-			if part[j] == part[j-1] {
-				found[part[j]] = true
-			}
-		}
-		s.parts[i] = nil
 	}
+}
+
+func (s *idSet) has(id string) bool {
+	h := s.hash(id)
+	_, found := slices.BinarySearch(s.parts[h>>56], h)
 	return found
 }

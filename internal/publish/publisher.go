@@ -5,44 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
+	"github.com/spotbatch/spotbatch/internal/dataset"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
-// How often, how long, how many.
-const (
-	// recordInterval is the time between two updates of the run's row.
-	recordInterval = 2 * time.Second
-	// showInterval is the time between two looks of Progress.
-	showInterval = 200 * time.Millisecond
-	// stopTimeout is how long confirmations are awaited after a stop.
-	stopTimeout = 6 * time.Second
-	// maxPending is a number of messages: with more than these unconfirmed, a
-	// larger window gains nothing.
-	maxPending = 100_000
-	// updateTimeout bounds one update of the run's row.
-	updateTimeout = 10 * time.Second
-)
+// Dataset is what is published. It is read by one goroutine at a time, any
+// number of times, and gives the same entries in the same order for as long as
+// nobody changes it.
+type Dataset interface {
+	// Name identifies the dataset, whatever it holds.
+	Name() string
+	// Sources returns the identity of each source; that of a set of files is
+	// complete after Check.
+	Sources() []dataset.Source
+	// Check reads everything and returns the first thing that is not allowed.
+	Check(ctx context.Context, show func(dataset.Counts)) (dataset.Report, error)
+	// ItemsAfter reads what stands after a position that it has given before;
+	// the zero position is the start. An error is the last thing it yields.
+	ItemsAfter(ctx context.Context, after dataset.Position) dataset.Entries
+	// Survey is ItemsAfter the start, without the payloads that it need not
+	// read to check everything else.
+	Survey(ctx context.Context) dataset.Entries
+}
+
+var _ Dataset = (*dataset.Dataset)(nil)
+
+// Config bounds a publisher.
+type Config struct {
+	// Window is the number of messages that the topic lets be unconfirmed.
+	Window int
+	// Rate is the number of items a second; 0 means any.
+	Rate float64
+}
 
 // Publisher publishes datasets to one topic.
 type Publisher struct {
+	cfg      Config
 	topic    Topic
 	runs     Runs
 	progress Progress
 	log      *slog.Logger
-	// window is the number of messages that can be unconfirmed.
-	window       int
+	limit    *rate.Limiter
+
 	items, bytes metric.Int64Counter
 }
 
-// New returns a publisher. window is the number of messages that topic lets
-// be unconfirmed.
-func New(ctx context.Context, topic Topic, window int, runs Runs, progress Progress, meters metric.MeterProvider, log *slog.Logger) (*Publisher, error) {
+// New returns a publisher.
+func New(ctx context.Context, cfg Config, topic Topic, runs Runs, progress Progress, meters metric.MeterProvider, log *slog.Logger) (*Publisher, error) {
 	meter := meters.Meter("github.com/spotbatch/spotbatch/internal/publish")
 	items, err := meter.Int64Counter("spotbatch.published", metric.WithUnit("{item}"),
 		metric.WithDescription("Items that Pub/Sub has confirmed."))
@@ -56,41 +70,149 @@ func New(ctx context.Context, topic Topic, window int, runs Runs, progress Progr
 	}
 	items.Add(ctx, 0)
 	bytes.Add(ctx, 0)
-	return &Publisher{topic: topic, runs: runs, progress: progress, log: log, window: window, items: items, bytes: bytes}, nil
+	limit := rate.NewLimiter(rate.Inf, 0)
+	if cfg.Rate > 0 {
+		// A tenth of a second's worth at once costs fewer waits.
+		limit = rate.NewLimiter(rate.Limit(cfg.Rate), max(1, int(cfg.Rate/10)))
+	}
+	return &Publisher{cfg: cfg, topic: topic, runs: runs, progress: progress, log: log, limit: limit, items: items, bytes: bytes}, nil
 }
 
-// Run publishes data as the run runID and returns the number of its items.
+// Summary is what a publish has done.
+type Summary struct {
+	// Total is what the dataset holds: Total.Items are published.
+	Total dataset.Counts
+	// Before is what earlier publishes of the run had confirmed.
+	Before dataset.Counts
+	// Took is the time of publishing, without checking.
+	Took time.Duration
+	// Problems are the first entries that were left out.
+	Problems []error
+}
+
+// Stopped says that a publish was stopped by its context, and not by a fault.
+// What was confirmed is counted and kept.
+type Stopped struct {
+	// Published of Total items are confirmed by now; Total is 0 when the
+	// dataset was not checked to its end.
+	Published, Total int64
+	// Again says that Published counts items that are published again.
+	Again bool
+	// Cause is the cause of the context.
+	Cause error
+}
+
+// Error says how to go on.
+func (s *Stopped) Error() string {
+	if s.Again {
+		return fmt.Sprintf("%d items are published again; give the same command again to go on: %v", s.Published, s.Cause)
+	}
+	if s.Total == 0 {
+		return fmt.Sprintf("nothing is published yet; give the same command again to begin: %v", s.Cause)
+	}
+	return fmt.Sprintf("%d of %d items are published; give the same command again to go on: %v", s.Published, s.Total, s.Cause)
+}
+
+// Unwrap returns the cause.
+func (s *Stopped) Unwrap() error { return s.Cause }
+
+// Run publishes data as the run runID; shape is the options that decide what
+// its items are. An earlier publish that did not come to its end is gone on
+// with, as far as state knows how far it was, and begun anew where it does
+// not. A dataset that has changed since is refused.
 //
 // After an error, or when ctx is done, everything that was sent and can still
-// be confirmed has been counted, the run stays PUBLISHING, and the same call
-// publishes it anew.
-func (p *Publisher) Run(ctx context.Context, runID string, data Dataset) (int64, error) {
+// be confirmed has been counted, and the same call goes on with it. A stop is
+// a *Stopped, and takes at most ten seconds.
+func (p *Publisher) Run(ctx context.Context, runID string, data Dataset, shape string, state Checkpoint) (Summary, error) {
+	var summary Summary
 	if err := item.CheckRunID(runID); err != nil {
-		return 0, err
+		return summary, err
 	}
 	run, err := p.runs.Get(ctx, runID)
 	if err == nil {
 		err = mayPublish(run, data)
 	}
 	if err != nil && !errors.Is(err, ErrNoRun) {
-		return 0, err
+		return summary, err
 	}
-	total, err := Check(ctx, data, p.progress)
+	saved, found, err := p.load(ctx, run, data, shape, state)
 	if err != nil {
-		return 0, err
+		return summary, err
 	}
+	if !found || saved.needsCheck() {
+		report, err := check(ctx, data, p.progress)
+		if err != nil {
+			return summary, p.stopped(ctx, err)
+		}
+		if found && saved.Total.Items != report.Items {
+			return summary, changed(run, fmt.Sprintf("it had %d items and has %d now", saved.Total.Items, report.Items))
+		}
+		if err := refuse(run, found, saved.differs(shape, report.Sources)); err != nil {
+			return summary, err
+		}
+		summary.Problems = report.Problems
+		saved.Total, saved.Sources = report.Counts, report.Sources
+	}
+	if run, err = p.begin(ctx, runID, data, found, saved.After.Counts); err != nil {
+		return summary, p.stopped(ctx, err)
+	}
+	saved.RunID, saved.CreatedAt, saved.Shape = runID, run.CreatedAt, shape
+	summary.Total, summary.Before = saved.Total, saved.After.Counts
+	start := time.Now()
+	err = newPass(p, run, saved, state).do(ctx, data)
+	summary.Took = time.Since(start)
+	return summary, err
+}
+
+// load returns what state knows of run, which has no ID when there is none.
+func (p *Publisher) load(ctx context.Context, run Run, data Dataset, shape string, state Checkpoint) (saved snapshot, found bool, err error) {
+	if found, err = state.Load(ctx, &saved); err != nil {
+		return snapshot{}, false, err
+	}
+	if !found || run.ID != saved.RunID || !run.CreatedAt.Equal(saved.CreatedAt) {
+		// Of an earlier run of this name, which was purged.
+		return snapshot{}, false, nil
+	}
+	if saved.needsCheck() {
+		return saved, true, nil
+	}
+	return saved, true, refuse(run, true, saved.differs(shape, data.Sources()))
+}
+
+func refuse(run Run, found bool, difference string) error {
+	if !found || difference == "" {
+		return nil
+	}
+	return changed(run, difference)
+}
+
+func changed(run Run, difference string) error {
+	return fmt.Errorf("run %s was begun with a dataset that has changed since: %s; give what it was begun with, or publish this as another run with --run", run.ID, difference)
+}
+
+// begin makes the run's row, or takes up the one that is there.
+func (p *Publisher) begin(ctx context.Context, runID string, data Dataset, resumed bool, before dataset.Counts) (Run, error) {
 	run, created, err := p.runs.Begin(ctx, runID, data.Name())
 	if err != nil {
-		return 0, err
+		return run, err
 	}
-	if err := mayPublish(run, data); err != nil {
-		return 0, err
+	switch {
+	case resumed:
+		p.log.Info("going on with an interrupted publish", "run_id", runID, "published_before", before.Items)
+	case !created:
+		p.log.Info("run was not published to its end, and how far it was is not known here; publishing it from the start",
+			"run_id", runID, "published_before", run.Published)
 	}
-	if !created {
-		p.log.Info("run was not published to its end; publishing it from the start", "run_id", runID, "published_before", run.Published)
+	return run, mayPublish(run, data)
+}
+
+// stopped turns the error of a call into a stop, if ctx was the reason.
+func (p *Publisher) stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
+		return &Stopped{Cause: context.Cause(ctx)}
 	}
-	pass := &pass{Publisher: p, run: run, total: total, pending: make(chan sent, min(p.window, maxPending))}
-	return total, pass.do(ctx, data)
+	return err
 }
 
 // mayPublish says whether a publish of data may go on with run.
@@ -102,157 +224,4 @@ func mayPublish(run Run, data Dataset) error {
 		return fmt.Errorf("run %s was begun with another dataset (%s); give that one, or name another run with --run", run.ID, run.Dataset)
 	}
 	return nil
-}
-
-// sent is a message that waits for its confirmation.
-type sent struct {
-	confirmation Confirmation
-	id           string
-	bytes        int
-}
-
-// pass is one publishing of all items.
-type pass struct {
-	*Publisher
-	run   Run
-	total int64
-	// pending carries messages from send to confirm, in their order.
-	pending chan sent
-	// items and bytes are confirmed so far.
-	itemsDone, bytesDone atomic.Int64
-}
-
-// do sends and confirms side by side, and keeps row and progress up to date.
-func (p *pass) do(ctx context.Context, data Dataset) error {
-	p.progress.Begin("publishing", p.total)
-	finished := make(chan struct{})
-	var watchers, work errgroup.Group
-	watchers.Go(func() error { p.show(finished); return nil })
-	watchers.Go(func() error { p.record(ctx, finished); return nil })
-
-	sendCtx, stopSending := context.WithCancelCause(ctx)
-	defer stopSending(nil)
-	var sendErr, confirmErr error
-	work.Go(func() error { sendErr = p.send(sendCtx, data); return nil })
-	work.Go(func() error { confirmErr = p.confirm(sendCtx, stopSending); return nil })
-	_ = work.Wait()
-	close(finished)
-	_ = watchers.Wait()
-	p.progress.Show(p.itemsDone.Load(), p.bytesDone.Load())
-	p.progress.End()
-
-	err := confirmErr
-	if err == nil {
-		err = sendErr
-	}
-	done := p.itemsDone.Load()
-	switch {
-	case err != nil || done == p.total:
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	default:
-		err = fmt.Errorf("the dataset had %d items when it was checked and %d when it was published; somebody has changed it", p.total, done)
-	}
-	return p.finish(ctx, err)
-}
-
-// send publishes every item, and ends p.pending.
-func (p *pass) send(ctx context.Context, data Dataset) error {
-	defer close(p.pending)
-	for entry, err := range data.Items(ctx) {
-		if err != nil {
-			return err
-		}
-		it := entry.Item
-		it.RunID = p.run.ID
-		// confirm takes everything up to the end, also after a stop: what was
-		// sent is counted.
-		p.pending <- sent{confirmation: p.topic.Publish(ctx, it), id: it.ItemID, bytes: len(it.Data)}
-	}
-	return nil
-}
-
-// confirm counts the confirmations of all pending messages. At the first that
-// fails, or when ctx is done, it waits stopTimeout for the rest.
-func (p *pass) confirm(ctx context.Context, stopSending context.CancelCauseFunc) error {
-	waitCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(stopTimeout, cancel)
-		context.AfterFunc(waitCtx, func() { timer.Stop() })
-	})
-	defer stop()
-	var first error
-	for message := range p.pending {
-		err := message.confirmation.Wait(waitCtx)
-		if err != nil {
-			// After a stop, what was not sent is not an error of its own.
-			if first == nil && ctx.Err() == nil {
-				first = fmt.Errorf("publish item %q: %w", message.id, err)
-				stopSending(first)
-			}
-			continue
-		}
-		p.itemsDone.Add(1)
-		p.bytesDone.Add(int64(message.bytes))
-		p.items.Add(ctx, 1)
-		p.bytes.Add(ctx, int64(message.bytes))
-	}
-	return first
-}
-
-// show keeps the progress up to date.
-func (p *pass) show(finished <-chan struct{}) {
-	tick := time.NewTicker(showInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-finished:
-			return
-		case <-tick.C:
-			p.progress.Show(p.itemsDone.Load(), p.bytesDone.Load())
-		}
-	}
-}
-
-// record keeps the run's row up to date. What cannot be recorded now can be
-// later; publishing does not wait for it.
-func (p *pass) record(ctx context.Context, finished <-chan struct{}) {
-	tick := time.NewTicker(recordInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-finished:
-			return
-		case <-tick.C:
-			if err := p.update(ctx, StatePublishing, p.published()); err != nil {
-				p.log.Warn("run not updated", "run_id", p.run.ID, "error", err)
-			}
-		}
-	}
-}
-
-// update writes the run's row. A stop does not cut it short: an update that
-// was given up could still arrive, after the last one.
-func (p *pass) update(ctx context.Context, state State, published int64) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), updateTimeout)
-	defer cancel()
-	return p.runs.Update(ctx, p.run.ID, state, published)
-}
-
-// published is what the row says: an earlier publish may have come further
-// than this one is now.
-func (p *pass) published() int64 { return max(p.run.Published, p.itemsDone.Load()) }
-
-// finish records how the pass ended, and says how to go on.
-func (p *pass) finish(ctx context.Context, cause error) error {
-	if cause == nil {
-		err := p.update(ctx, StatePublished, p.total)
-		if err != nil {
-			return fmt.Errorf("all %d items are published, but the run is not recorded as such; give the same command again: %w", p.total, err)
-		}
-		return nil
-	}
-	state := fmt.Errorf("%d of %d items are published; give the same command again to go on: %w", p.itemsDone.Load(), p.total, cause)
-	return errors.Join(state, p.update(ctx, StatePublishing, p.published()))
 }

@@ -18,9 +18,9 @@ func TestRunPublishesEveryItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		topic, runs := &memoryTopic{delay: 3 * time.Second}, newRuns()
 		start := time.Now()
-		count, err := newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(25))
-		if err != nil || count != 25 {
-			t.Fatalf("%d items and error %v, want 25", count, err)
+		summary, err := newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(25), "", NoCheckpoint{})
+		if err != nil || summary.Total.Items != 25 {
+			t.Fatalf("%+v and error %v, want 25 items", summary, err)
 		}
 		for i, it := range topic.sent {
 			want := item.Item{Key: item.Key{RunID: "r", ItemID: fmt.Sprint(i)}, ContentType: item.ContentTypeJSON, Data: []byte(`{}`)}
@@ -56,7 +56,7 @@ func TestRunAfterAnyFailureIsGoneOnWithByTheSameCall(t *testing.T) {
 					}
 					return nil
 				}
-				_, err := newPublisher(t, topic, 4, runs).Run(t.Context(), "r", numbered(n))
+				_, err := newPublisher(t, topic, 4, runs).Run(t.Context(), "r", numbered(n), "", NoCheckpoint{})
 				if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "give the same command again") {
 					t.Fatalf("error %v", err)
 				}
@@ -66,7 +66,7 @@ func TestRunAfterAnyFailureIsGoneOnWithByTheSameCall(t *testing.T) {
 				}
 				before := run.Published
 				topic.fail = nil
-				if _, err = newPublisher(t, topic, 4, runs).Run(t.Context(), "r", numbered(n)); err != nil {
+				if _, err = newPublisher(t, topic, 4, runs).Run(t.Context(), "r", numbered(n), "", NoCheckpoint{}); err != nil {
 					t.Fatal(err)
 				}
 				if run = runs.rows["r"]; run.State != StatePublished || run.Published != n {
@@ -94,7 +94,7 @@ func TestRunStopsWhenAsked(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(3*time.Second, func() { cancel(cause) })
 			start := time.Now()
-			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(1000))
+			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(1000), "", NoCheckpoint{})
 			if !errors.Is(err, cause) {
 				t.Fatalf("error %v, want %v", err, cause)
 			}
@@ -113,7 +113,7 @@ func TestRunStopsWhenAsked(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(cause) })
 			start := time.Now()
-			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(1000))
+			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(1000), "", NoCheckpoint{})
 			if !errors.Is(err, cause) || !strings.Contains(err.Error(), "5 of 1000 items") {
 				t.Fatalf("error %v", err)
 			}
@@ -130,7 +130,7 @@ func TestRunStopsWhenAsked(t *testing.T) {
 			topic, runs := &memoryTopic{hang: 1}, newRuns()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(cause) })
-			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(3))
+			_, err := newPublisher(t, topic, 10, runs).Run(ctx, "r", numbered(3), "", NoCheckpoint{})
 			if !errors.Is(err, cause) || runs.rows["r"].State != StatePublishing {
 				t.Fatalf("error %v, run %+v", err, runs.rows["r"])
 			}
@@ -140,7 +140,7 @@ func TestRunStopsWhenAsked(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		runs := newRuns()
-		if _, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(ctx, "r", numbered(10)); !errors.Is(err, cause) {
+		if _, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(ctx, "r", numbered(10), "", NoCheckpoint{}); !errors.Is(err, cause) {
 			t.Errorf("error %v, want %v", err, cause)
 		}
 		if len(runs.rows) != 0 {
@@ -161,7 +161,7 @@ func TestRunRefuses(t *testing.T) {
 		{"a run that is cancelled", Run{ID: "r", Dataset: "numbers", State: StateCancelled}, numbered(3), "r", "run r is CANCELLED already"},
 		{"another dataset", Run{ID: "r", Dataset: "letters", State: StatePublishing}, numbered(3), "r", "begun with another dataset (letters)"},
 		{"a bad run ID", Run{}, numbered(3), "a b", "run_id"},
-		{"an ID that occurs twice", Run{}, &rows{ids: []string{"a", "b", "a"}}, "r", `duplicate item_id "a": at rows:1 and at rows:3`},
+		{"a dataset that is not right", Run{}, &rows{ids: []string{"a", "b", "a"}, checkErr: errBroken}, "r", "broken"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestRunRefuses(t *testing.T) {
 			if test.row.ID != "" {
 				runs.rows[test.row.ID] = test.row
 			}
-			_, err := newPublisher(t, topic, 10, runs).Run(t.Context(), test.id, test.data)
+			_, err := newPublisher(t, topic, 10, runs).Run(t.Context(), test.id, test.data, "", NoCheckpoint{})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
@@ -184,7 +184,7 @@ func TestRunNoticesAChangedDataset(t *testing.T) {
 	data := numbered(5)
 	data.survey = []string{"0", "1", "2", "3"}
 	runs := newRuns()
-	_, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(t.Context(), "r", data)
+	_, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(t.Context(), "r", data, "", NoCheckpoint{})
 	if err == nil || !strings.Contains(err.Error(), "had 4 items when it was checked and 5 when it was published") {
 		t.Errorf("error %v", err)
 	}
@@ -197,7 +197,7 @@ func TestRunWhoseSourceBreaks(t *testing.T) {
 	data := numbered(5)
 	data.end = errBroken
 	runs := newRuns()
-	_, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(t.Context(), "r", data)
+	_, err := newPublisher(t, &memoryTopic{}, 10, runs).Run(t.Context(), "r", data, "", NoCheckpoint{})
 	if !errors.Is(err, errBroken) || runs.rows["r"].State != StatePublishing || runs.rows["r"].Published != 5 {
 		t.Errorf("error %v, run %+v", err, runs.rows["r"])
 	}
@@ -209,12 +209,12 @@ func TestRunWhoseRowCannotBeWritten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				topic, runs := &memoryTopic{delay: 5 * time.Second}, newRuns()
 				runs.fail = func(int) (bool, error) { return applied, errBroken }
-				_, err := newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(3))
+				_, err := newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(3), "", NoCheckpoint{})
 				if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "all 3 items are published") {
 					t.Fatalf("error %v", err)
 				}
 				runs.fail = nil
-				_, err = newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(3))
+				_, err = newPublisher(t, topic, 10, runs).Run(t.Context(), "r", numbered(3), "", NoCheckpoint{})
 				if applied {
 					// The reply was lost: the run is published, and says so.
 					if err == nil || !strings.Contains(err.Error(), "is PUBLISHED already") {
@@ -244,16 +244,13 @@ func TestIDSetIsSmall(t *testing.T) {
 	if perItem := float64(held) / n; perItem > 16 {
 		t.Errorf("%.1f bytes an item, want at most 16", perItem)
 	}
-	if found := ids.suspects(); len(found) != 0 {
-		t.Errorf("%d suspects of distinct IDs", len(found))
+	ids.sort()
+	for i := range n {
+		if !ids.has(fmt.Sprint(i)) {
+			t.Fatalf("%d is forgotten", i)
+		}
 	}
-}
-
-func TestSuspectsOfDifferentIDsAreNoDuplicates(t *testing.T) {
-	ids := newIDSet()
-	data := &rows{ids: []string{"a", "b"}}
-	suspects := map[uint64]bool{ids.hash("a"): true, ids.hash("b"): true}
-	if err := findDuplicate(t.Context(), data, ids, suspects); err != nil {
-		t.Error(err)
+	if ids.has("x") || ids.has(fmt.Sprint(n)) {
+		t.Error("an ID is known that was not added")
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spotbatch/spotbatch/internal/dataset"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
@@ -169,7 +168,7 @@ func TestExport(t *testing.T) {
 			runs := newRuns()
 			runs.rows["r"] = Run{ID: "r"}
 			var out bytes.Buffer
-			if _, err := Export(t.Context(), runs, memoryResults{rows: exportRows}, "r", test.status, test.format, &out); err != nil {
+			if _, err := Export(t.Context(), runs, memoryResults{rows: exportRows}, "r", Selection{Status: test.status}, test.format, &out); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
@@ -177,7 +176,7 @@ func TestExport(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Export(t.Context(), newRuns(), memoryResults{}, "r", "", FormatJSONL, &bytes.Buffer{}); !errors.Is(err, ErrNoRun) {
+	if _, err := Export(t.Context(), newRuns(), memoryResults{}, "r", Selection{}, FormatJSONL, &bytes.Buffer{}); !errors.Is(err, ErrNoRun) {
 		t.Errorf("error %v, want %v", err, ErrNoRun)
 	}
 }
@@ -189,38 +188,9 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 func TestExportSaysThatItsOutputBroke(t *testing.T) {
 	runs := newRuns()
 	runs.rows["r"] = Run{ID: "r"}
-	for _, format := range []Format{FormatJSONL, FormatCSV} {
-		if _, err := Export(t.Context(), runs, memoryResults{rows: exportRows}, "r", "", format, brokenWriter{}); !errors.Is(err, errBroken) {
+	for _, format := range Formats {
+		if _, err := Export(t.Context(), runs, memoryResults{rows: exportRows}, "r", Selection{}, format, brokenWriter{}); !errors.Is(err, errBroken) {
 			t.Errorf("%s: error %v, want %v", format, err, errBroken)
 		}
-	}
-}
-
-func TestVerify(t *testing.T) {
-	runs := newRuns()
-	runs.rows["r"] = Run{ID: "r"}
-	data := numbered(2*verifyBatch + 7)
-	var results memoryResults
-	for i, id := range data.ids {
-		switch {
-		case i == 3 || i == verifyBatch || i == len(data.ids)-1:
-		case i%100 == 1:
-			results.rows = append(results.rows, Row{ItemID: id, Status: "FAILED"})
-		default:
-			results.rows = append(results.rows, Row{ItemID: id, Status: "OK"})
-		}
-	}
-	var missing []string
-	v, err := Verify(t.Context(), runs, results, "r", data, func(e dataset.Entry) {
-		missing = append(missing, e.ItemID+" "+e.Position.String())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Verified{Items: 1007, OK: 993, Failed: 11, Missing: 3}, v); diff != "" {
-		t.Errorf("verified (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"3 rows:4", "500 rows:501", "1006 rows:1007"}, missing); diff != "" {
-		t.Errorf("missing (-want +got):\n%s", diff)
 	}
 }

@@ -24,6 +24,9 @@ type Status struct {
 	// ETASeconds is how long the outstanding items take at that rate; nil when
 	// there is none.
 	ETASeconds *float64 `json:"eta_seconds"`
+	// Failures are the failed items by class. They are for people, and not in
+	// the document, whose fields others rely on.
+	Failures []Failure `json:"-"`
 }
 
 // ReadStatus returns the status of a run, or ErrNoRun.
@@ -48,6 +51,7 @@ func newStatus(run Run, counts Counts) Status {
 		OK: counts.OK, Failed: counts.Failed,
 		Complete:  run.State == StatePublished && done >= run.Published,
 		StartedAt: run.CreatedAt,
+		Failures:  counts.Failures,
 	}
 	if run.State != StatePublished {
 		// The row is updated every two seconds; an item that has a result was

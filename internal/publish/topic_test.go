@@ -191,11 +191,11 @@ func (p *publisher) run(ctx context.Context, t *testing.T, file string) error {
 	}
 	cfg := config.Publish{MaxOutstanding: 100, MaxOutstandingBytes: 10 << 20}
 	log := slog.New(slog.DiscardHandler)
-	pub, err := publish.New(ctx, p.client.Topic("items", cfg), cfg.MaxOutstanding, p.db.Runs(), progress.NewLog(log), p.meters, log)
+	pub, err := publish.New(ctx, publish.Config{Window: cfg.MaxOutstanding}, p.client.Topic("items", cfg), p.db.Runs(), progress.NewLog(log), p.meters, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = pub.Run(ctx, "r", data)
+	_, err = pub.Run(ctx, "r", data, "", publish.NoCheckpoint{})
 	return err
 }
 

@@ -95,18 +95,35 @@ func (l *leases) keep(ctx context.Context, now time.Time) {
 		callCtx, cancel := context.WithTimeout(ctx, l.length/3)
 		err := l.modify(callCtx, ids, l.length)
 		cancel()
-		if err != nil {
+		failed := failedIDs(err)
+		if err != nil && len(failed) == 0 {
 			// They stay due: the next tick tries again, until they are lost.
 			continue
 		}
-		l.mu.Lock()
-		for _, id := range ids {
-			if n := l.held[id]; n != nil {
-				l.granted(n, now)
-			}
-		}
-		l.mu.Unlock()
+		l.extended(ids, failed, now)
 	}
+}
+
+// extended notes what became of an extension that was asked for at the time at.
+func (l *leases) extended(ids []string, failed map[string]failure, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		n, failure := l.held[id], failed[id]
+		switch {
+		case n == nil: // settled meanwhile
+		case failure == "":
+			l.granted(n, at)
+		case !failure.passing():
+			l.lose(n)
+		}
+	}
+}
+
+// lose lets go of a lease that has ended.
+func (l *leases) lose(n *lease) {
+	delete(l.held, n.ackID)
+	close(n.lost)
 }
 
 // due returns the ack IDs to be extended, and lets go what is lost.
@@ -117,8 +134,7 @@ func (l *leases) due(now time.Time) []string {
 	for id, n := range l.held {
 		switch {
 		case now.After(n.ends), now.Sub(n.begun) >= l.most:
-			delete(l.held, id)
-			close(n.lost)
+			l.lose(n)
 		case now.After(n.extend):
 			due = append(due, id)
 		}

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // keeper is a leases under test with what it asked for.
@@ -163,5 +167,42 @@ func TestHangingExtensionDoesNotHideALoss(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// On an exactly-once subscription a call fails for some of its IDs. The others
+// are extended; what is permanently refused is lost at once.
+func TestExtensionIsGrantedForEachIDByItself(t *testing.T) {
+	answer, err := status.New(codes.FailedPrecondition, "some failed").WithDetails(&errdetails.ErrorInfo{
+		Reason: "EXACTLY_ONCE_ACKID_FAILURE", Domain: "pubsub.googleapis.com",
+		Metadata: map[string]string{
+			"gone":  "PERMANENT_FAILURE_INVALID_ACK_ID",
+			"later": "TRANSIENT_FAILURE_UNORDERED_ACK_ID",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(t *testing.T, k *keeper, begin time.Time) {
+		k.fail = func(now time.Duration) error {
+			if now < 12*time.Second {
+				return answer.Err()
+			}
+			return nil
+		}
+		good, gone, later := k.add("good"), k.add("gone"), k.add("later")
+		at(begin, 11*time.Second)
+		if !isLost(gone) || k.drop(gone) {
+			t.Error("gone is still ours, although the service says that it is not")
+		}
+		at(begin, 35*time.Second)
+		if isLost(good) || isLost(later) {
+			t.Errorf("lost: good %t, later %t; want both kept", isLost(good), isLost(later))
+		}
+		for _, call := range k.calls[1:] {
+			if call.at < 20*time.Second && slices.Contains(call.ids, "good") {
+				t.Errorf("good was extended again at %s, although the first extension was granted", call.at)
+			}
+		}
 	})
 }

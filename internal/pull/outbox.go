@@ -4,13 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
 )
 
 const (
@@ -19,8 +16,10 @@ const (
 	linger = 5 * time.Millisecond
 	// idsPerCall keeps a call below the 512 KiB that Pub/Sub allows.
 	idsPerCall = 1000
-	// callTimeout is how long one call may take before it is made again.
-	callTimeout = 10 * time.Second
+	// callTimeout is how long one call may take before it is made again, and
+	// resendPause the longest pause before that. A drain has no time for more.
+	callTimeout = 3 * time.Second
+	resendPause = time.Second
 )
 
 // settlement is an ack or nack on its way.
@@ -87,7 +86,7 @@ func (o *outbox) take() (pending []settlement, closed bool) {
 // run sends until everything is sent after close, or until ctx is done.
 func (o *outbox) run(ctx context.Context) {
 	var rest []settlement
-	var tries pause
+	tries := pause{most: resendPause}
 	for {
 		pending, closed := o.take()
 		rest = append(rest, pending...)
@@ -109,7 +108,7 @@ func (o *outbox) run(ctx context.Context) {
 		sent := len(rest)
 		rest = o.sendAll(ctx, rest)
 		if len(rest) < sent {
-			tries = pause{}
+			tries.next = 0
 		}
 		if len(rest) > 0 && !tries.wait(ctx) {
 			return
@@ -153,29 +152,14 @@ func (o *outbox) sendAll(ctx context.Context, all []settlement) (again []settlem
 }
 
 // toRetry returns what of a failed call is worth another try.
-// Exactly-once subscriptions answer for each ID, in the metadata of an
-// ErrorInfo; an ID that is not named there succeeded.
 func toRetry(err error, batch []settlement) []settlement {
-	for _, detail := range status.Convert(err).Details() {
-		info, ok := detail.(*errdetails.ErrorInfo)
-		if !ok || len(info.GetMetadata()) == 0 {
-			continue
-		}
-		var retry []settlement
-		named := false
-		for _, s := range batch {
-			reason, found := info.GetMetadata()[s.ackID]
-			named = named || found
-			if found && strings.HasPrefix(reason, "TRANSIENT_FAILURE_") {
-				retry = append(retry, s)
-			}
-		}
-		if named {
-			return retry
-		}
-	}
-	if retryable(err) {
+	failed := failedIDs(err)
+	switch {
+	case len(failed) > 0:
+		return slices.DeleteFunc(slices.Clone(batch), func(s settlement) bool { return !failed[s.ackID].passing() })
+	case retryable(err):
 		return batch
+	default:
+		return nil
 	}
-	return nil
 }

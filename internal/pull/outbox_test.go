@@ -147,3 +147,44 @@ func TestOutboxReadsTheAnswerForEachID(t *testing.T) {
 		t.Errorf("calls: %v, want a second one for b alone", got)
 	}
 }
+
+// After an outage settlements go out soon, whatever its length: a drain has no
+// time for long pauses, nor for calls that hang.
+func TestOutboxIsPromptAfterAnOutage(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fail func(ctx context.Context) error
+	}{
+		{"refusals", func(context.Context) error { return status.Error(codes.Unavailable, "try later") }},
+		{"silence", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				const outage = 55 * time.Second
+				sent := make(map[string]time.Duration)
+				o := newOutbox(slog.New(slog.DiscardHandler), func() {}, func(ctx context.Context, batch []settlement) error {
+					if time.Since(begin) < outage {
+						return tt.fail(ctx)
+					}
+					for _, s := range batch {
+						sent[s.ackID] = time.Since(begin)
+					}
+					return nil
+				})
+				done := make(chan struct{})
+				go func() { defer close(done); o.run(t.Context()) }()
+				o.put(settlement{ackID: "old", until: begin.Add(time.Hour)})
+				time.Sleep(outage)
+				o.put(settlement{ackID: "new", until: begin.Add(time.Hour)})
+				o.close()
+				<-done
+				for _, id := range []string{"old", "new"} {
+					if late := sent[id] - outage; late < 0 || late > 4*time.Second {
+						t.Errorf("%s was sent %s after the end of the outage, want within 4s", id, late)
+					}
+				}
+			})
+		})
+	}
+}

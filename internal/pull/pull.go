@@ -6,12 +6,14 @@
 //	            of all at the stop
 //	lease.go    extends what is held, and says when a lease is lost
 //	outbox.go   sends acks and nacks, at once and together, until they arrived
+//	failure.go  reads for which of them a call failed
 //	receive.go  puts the three together around the worker's handler
 //
 // docs/adr/0001-settlement.md says why the library's own Receive is not used.
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +25,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	gax "github.com/googleapis/gax-go/v2"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/api/option"
@@ -168,17 +171,22 @@ func retryable(err error) bool {
 	}
 }
 
+// ownRetries keeps the client library from making a call again by itself, with
+// pauses of up to a minute: who calls knows better when it is too late.
+var ownRetries = gax.WithRetry(nil)
+
 const (
 	pauseFirst = 100 * time.Millisecond
 	pauseMost  = 10 * time.Second
 )
 
-// pause waits between tries, longer each time. The zero value is ready.
-type pause struct{ next time.Duration }
+// pause waits between tries, longer each time, up to most; 0 means pauseMost.
+// The zero value is ready.
+type pause struct{ next, most time.Duration }
 
 // wait returns false when ctx is done first.
 func (p *pause) wait(ctx context.Context) bool {
-	p.next = min(max(2*p.next, pauseFirst), pauseMost)
+	p.next = min(max(2*p.next, pauseFirst), cmp.Or(p.most, pauseMost))
 	timer := time.NewTimer(p.next)
 	defer timer.Stop()
 	select {

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -73,11 +74,11 @@ func setup(t *testing.T) *bench {
 	return &bench{t: t, cloud: cloud, client: client, sub: open(t, cloud, names)}
 }
 
-func open(t *testing.T, cloud *localcloud.Server, names config.PubSub) *pull.Subscription {
+func open(t *testing.T, cloud *localcloud.Server, names config.PubSub, opts ...option.ClientOption) *pull.Subscription {
 	t.Helper()
 	deps := pull.Deps{Log: slog.New(slog.DiscardHandler), Meter: metricnoop.NewMeterProvider(), Tracer: noop.NewTracerProvider()}
 	cfg := config.Pull{MaxOutstanding: 20, MaxOutstandingBytes: 1 << 20, Lease: 10 * time.Second, MaxLease: time.Minute}
-	sub, err := pull.Open(t.Context(), "demo", names, cfg, deps, localcloudtest.PubSubOptions(cloud)...)
+	sub, err := pull.Open(t.Context(), "demo", names, cfg, deps, append(localcloudtest.PubSubOptions(cloud), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +142,7 @@ func TestStopSendsEverySettlement(t *testing.T) {
 	}{
 		{"acks", 10, func(string) worker.Settlement { return worker.Ack }, 0, 0, 10},
 		{"nacks", 10, func(string) worker.Settlement { return worker.Nack }, 10, 0, 0},
+		{"abandoned", 10, func(string) worker.Settlement { return worker.Abandon }, 0, 10, 0},
 		{"acks when full", 60, func(string) worker.Settlement { return worker.Ack }, 40, 0, 20},
 		{"nacks when full", 60, func(string) worker.Settlement { return worker.Nack }, 60, 0, 0},
 		{"both", 10, func(n string) worker.Settlement {

@@ -26,8 +26,11 @@ type receiver struct {
 
 	// places and bytes bound what is handled at once, also when the service
 	// sends more than it was asked for.
-	places   *semaphore.Weighted
-	bytes    *semaphore.Weighted
+	places *semaphore.Weighted
+	bytes  *semaphore.Weighted
+	// room bounds what is held in all: twice the places, since the service
+	// knows nothing of what earlier streams have brought.
+	room     *semaphore.Weighted
 	handlers sync.WaitGroup
 }
 
@@ -48,6 +51,7 @@ func (s *Subscription) Receive(ctx context.Context, handle func(context.Context,
 		leases: newLeases(s.cfg.Lease, s.cfg.MaxLease, s.modify),
 		places: semaphore.NewWeighted(int64(s.cfg.MaxOutstanding)),
 		bytes:  semaphore.NewWeighted(int64(s.cfg.MaxOutstandingBytes)),
+		room:   semaphore.NewWeighted(2 * int64(s.cfg.MaxOutstanding)),
 	}
 	r.out = newOutbox(s.log, func() {
 		if ctx.Err() != nil {
@@ -70,21 +74,29 @@ func (s *Subscription) Receive(ctx context.Context, handle func(context.Context,
 	return err
 }
 
-// take starts a handler for each message. What comes after the stop goes back
-// without having been handled.
+// take starts a handler for each message, as soon as there is a place for it.
+// What comes after the stop goes back without having been handled.
+//
+// It does not wait for the places: a delivery that nobody reads is leased all
+// the same, and would be somebody else's when it is read at last.
 func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessage) {
-	// All of them were granted now; those that wait for a place are kept too.
+	// All of them were granted now.
 	granted := make([]*lease, len(messages))
 	for i, m := range messages {
 		granted[i] = r.leases.add(m.GetAckId())
 	}
 	for i, m := range messages {
-		size := min(int64(len(m.GetMessage().GetData())), int64(r.sub.cfg.MaxOutstandingBytes))
-		if !r.acquire(ctx, size) {
+		if r.room.Acquire(ctx, 1) != nil {
 			r.settle(granted[i], worker.Nack, trace.SpanContext{})
 			continue
 		}
 		r.handlers.Go(func() {
+			defer r.room.Release(1)
+			size := min(int64(len(m.GetMessage().GetData())), int64(r.sub.cfg.MaxOutstandingBytes))
+			if !r.acquire(ctx, size) {
+				r.settle(granted[i], worker.Nack, trace.SpanContext{})
+				return
+			}
 			defer func() {
 				r.bytes.Release(size)
 				r.places.Release(1)
@@ -96,7 +108,7 @@ func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessag
 
 // acquire waits for a place; false means that ctx was done.
 func (r *receiver) acquire(ctx context.Context, size int64) bool {
-	if ctx.Err() != nil || r.places.Acquire(ctx, 1) != nil {
+	if r.places.Acquire(ctx, 1) != nil {
 		return false
 	}
 	if r.bytes.Acquire(ctx, size) != nil {
@@ -134,7 +146,7 @@ func (r *receiver) settle(l *lease, what worker.Settlement, of trace.SpanContext
 func (s *Subscription) modify(ctx context.Context, ackIDs []string, deadline time.Duration) error {
 	return s.client.SubscriptionAdminClient.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
 		Subscription: s.path, AckIds: ackIDs, AckDeadlineSeconds: int32(deadline / time.Second),
-	})
+	}, ownRetries)
 }
 
 // settle is a call that acks or nacks.
@@ -163,7 +175,7 @@ func (s *Subscription) settle(ctx context.Context, batch []settlement) (err erro
 	if name == worker.Nack {
 		return s.modify(ctx, ids, 0)
 	}
-	return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ids})
+	return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ids}, ownRetries)
 }
 
 // traceAttributes is how the client library names the attributes in which a

@@ -38,7 +38,7 @@ type stream struct {
 // cure. When it returns, no more deliveries can come.
 func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.ReceivedMessage)) error {
 	var tries pause
-	for {
+	for ctx.Err() == nil {
 		start := time.Now()
 		err := s.pullOne(ctx, take)
 		switch {
@@ -52,10 +52,9 @@ func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.Receiv
 		}
 		// The service ends streams now and then; only failures are worth a line.
 		s.log.DebugContext(ctx, "stream of deliveries ended; opening another", "error", err)
-		if !tries.wait(ctx) {
-			return nil
-		}
+		tries.wait(ctx)
 	}
+	return nil
 }
 
 // pullOne is the life of one stream.
@@ -64,12 +63,13 @@ func (s *Subscription) pullOne(ctx context.Context, take func([]*pubsubpb.Receiv
 	// and given back, instead of staying leased to nobody.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
+	// Also while the stream is being opened, which may hang.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeLimit, cut) })()
 	st, err := s.open(streamCtx)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
-		time.AfterFunc(closeLimit, cut)
 		if st.close() != nil {
 			cut()
 		}
@@ -95,7 +95,7 @@ func (s *Subscription) pullOne(ctx context.Context, take func([]*pubsubpb.Receiv
 // open asks for deliveries.
 func (s *Subscription) open(ctx context.Context) (*stream, error) {
 	ctx = gax.InsertMetadataIntoOutgoingContext(ctx, "x-goog-request-params", "subscription="+url.QueryEscape(s.path))
-	client, err := s.client.SubscriptionAdminClient.StreamingPull(ctx, gax.WithGRPCOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
+	client, err := s.client.SubscriptionAdminClient.StreamingPull(ctx, ownRetries, gax.WithGRPCOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
 	if err != nil {
 		return nil, err
 	}

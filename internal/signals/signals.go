@@ -19,6 +19,12 @@ type Stop struct {
 	Now <-chan struct{}
 }
 
+// Received is the cause of a stop by a signal.
+type Received struct{ Signal os.Signal }
+
+// Error names the signal.
+func (r Received) Error() string { return fmt.Sprintf("received %s", r.Signal) }
+
 // Notify installs the handlers, so it belongs before anything slow. release
 // ends their effect: a later signal does what the system does by itself.
 func Notify(parent context.Context) (stop Stop, release func()) {
@@ -42,7 +48,7 @@ func watch(arrived <-chan os.Signal, released <-chan struct{}, cancel context.Ca
 		case <-released:
 			return
 		case s := <-arrived:
-			cancel(fmt.Errorf("received %s", s))
+			cancel(Received{s})
 			if s != syscall.SIGINT {
 				continue
 			}

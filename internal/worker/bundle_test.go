@@ -26,6 +26,8 @@ type bundle struct {
 	store  *workertest.Store
 	runner *infertest.Fake
 	worker *worker.Worker
+	// change may exchange what the worker is given.
+	change func(*worker.Deps)
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -60,7 +62,7 @@ func (f fetchFunc) Fetch(ctx context.Context, uri string) ([]byte, error) { retu
 // start runs the worker until stop, or until it ends by itself.
 func (b *bundle) start() {
 	b.t.Helper()
-	w, err := worker.New(b.cfg, worker.Deps{
+	deps := worker.Deps{
 		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner,
 		Fetcher: fetchFunc(func(_ context.Context, uri string) ([]byte, error) {
 			if strings.HasPrefix(uri, "gone:") {
@@ -68,7 +70,11 @@ func (b *bundle) start() {
 			}
 			return fmt.Appendf(nil, "%q", uri), nil
 		}),
-	})
+	}
+	if b.change != nil {
+		b.change(&deps)
+	}
+	w, err := worker.New(b.cfg, deps)
 	if err != nil {
 		b.t.Fatal(err)
 	}

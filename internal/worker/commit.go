@@ -75,6 +75,12 @@ func (w *Worker) commit(ctx context.Context, in <-chan []finished) error {
 // commitBatch acks the tasks whose rows are durable and gives back those whose
 // rows are not, once StoreTimeout is over.
 func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
+	// An item whose lease was lost while its result was queued may be here once
+	// more, with the result of its next delivery; a key goes into a commit once.
+	batch = slices.DeleteFunc(batch, func(f finished) bool { return !w.alive(f.task) })
+	if len(batch) == 0 {
+		return
+	}
 	start := time.Now()
 	tasks := make([]*task, len(batch))
 	for i, f := range batch {

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,4 +209,108 @@ func TestLoadThatFails(t *testing.T) {
 			t.Errorf("Run: got %v after %s, want an error after %s", b.err, took, b.cfg.LoadTimeout)
 		}
 	})
+}
+
+// Between two tries nothing is in the model, so nothing is waited for.
+func TestDrainGivesBackWhatWaitsForItsNextTry(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			return nil, worker.Failf(worker.ClassTransient, "503")
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("fifth try", func() bool { return len(b.runner.Batches()) == 5 })
+		if took := b.stop(); took != 0 {
+			t.Errorf("drain took %s, want 0s: the runner was idle", took)
+		}
+		b.wantCounts(0, 4)
+	})
+}
+
+// A try that fails while draining is not waited for a second time.
+func TestDrainDoesNotBackOff(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			if len(b.runner.Batches()) == 5 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil, worker.Failf(worker.ClassTransient, "503")
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("fifth try", func() bool { return len(b.runner.Batches()) == 5 })
+		if took := b.stop(); took > 100*time.Millisecond {
+			t.Errorf("drain took %s, want what was left of the run, at most 100ms", took)
+		}
+		b.wantCounts(0, 4)
+	})
+}
+
+// Of a batch that is being bisected, only the part that the runner has is
+// waited for.
+func TestDrainGivesBackTheRestOfABisectedBatch(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if len(batch) > 1 {
+				return nil, worker.Failf(worker.ClassProtocolError, "nonsense")
+			}
+			return sleepy(3*time.Second)(ctx, batch)
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("first item alone", func() bool { return len(b.runner.Batches()) == 2 })
+		time.Sleep(time.Second) // fake time
+		start := time.Now()
+		if took := b.stop(); took > 2*time.Second {
+			t.Errorf("drain took %s, want what was left of one run, 2s", took)
+		}
+		b.wantCounts(1, 3)
+		for _, s := range b.source.Settlements() {
+			if after := s.At.Sub(start); s.Settlement == worker.Nack && after != 0 {
+				t.Errorf("%s was given back after %s, want at once", s.MessageID, after)
+			}
+		}
+	})
+}
+
+// A dead-letter topic that does not answer is not waited for.
+func TestDrainGivesBackWhatIsBeingBuried(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		burying := make(chan struct{})
+		b.source.OnBury = func(ctx context.Context) error {
+			close(burying)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		b.source.AddRaw([]byte("hello"), map[string]string{"who": "me"})
+		b.start()
+		<-burying
+		if took := b.stop(); took != 0 {
+			t.Errorf("drain took %s, want 0s", took)
+		}
+		b.wantCounts(0, 1)
+	})
+}
+
+func TestRunnerThatCallsItselfNonsenseIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		info worker.Info
+	}{
+		{"long model version", worker.Info{ModelVersion: strings.Repeat("v", 129)}},
+		{"model version that is not text", worker.Info{ModelVersion: "v\xff"}},
+		{"negative batch", worker.Info{MaxBatch: -1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.runner.Info = tt.info
+				b.start()
+				time.Sleep(time.Second) // fake time
+				b.stop()
+				if b.err == nil || b.source.Receives() != 0 {
+					t.Errorf("Run: got %v after %d intakes, want an error before the first", b.err, b.source.Receives())
+				}
+			})
+		})
+	}
 }

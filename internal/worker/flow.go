@@ -41,6 +41,11 @@ func gatherMore[T any](in <-chan T, got []T, limit int) []T {
 
 // within waits for done, for at most limit, and reports whether it came.
 func within(limit time.Duration, done <-chan struct{}) bool {
+	select {
+	case <-done: // also when no time is left
+		return true
+	default:
+	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

@@ -13,65 +13,51 @@ func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
 	if errors.Is(err, item.ErrForeign) {
 		return w.bury(d, err)
 	}
-	t := newTask(ctx, it)
-	twin, ok := w.admit(t)
+	own := newTask(ctx, it)
+	t := w.admit(own)
 	switch {
-	case !ok:
-		w.metrics.notAcked(nackDrain, 0)
+	case t == nil:
+		w.metrics.notAcked(nackDrain)
 		return Nack
-	case twin != nil:
-		return w.share(t, twin, d.Lost)
-	}
-
-	if err != nil {
+	case t != own:
+		// Another delivery of the item came first: they share its outcome.
+	case err != nil:
 		w.fail(t, ClassInvalidInput, err.Error())
-	} else {
+	default:
 		select {
 		case w.toLookup <- t:
 		case <-t.done: // given back by the drain
 		}
 	}
-	w.await(t, t, d.Lost)
+	return w.await(t, t != own, d.Lost)
+}
+
+// await waits until t is settled or the lease of this delivery is lost.
+func (w *Worker) await(t *task, shared bool, lost <-chan struct{}) Settlement {
+	select {
+	case <-t.done:
+	case <-lost:
+		w.leave(t)
+		w.metrics.notAcked(nackLeaseLost)
+		return Abandon
+	}
+	switch {
+	case t.settlement != Ack:
+		w.metrics.notAcked(t.reason)
+	case shared:
+		w.metrics.item(outcomeShared)
+	}
 	return t.settlement
 }
 
-// share waits for the outcome of the delivery that came first: two deliveries
-// of one item share one run of the model.
-func (w *Worker) share(t, twin *task, lost <-chan struct{}) Settlement {
-	if !w.await(t, twin, lost) {
-		return Abandon
-	}
-	if twin.settlement != Ack {
-		w.metrics.notAcked(twin.reason, 0)
-		return Nack
-	}
-	w.metrics.item(outcomeShared)
-	return Ack
-}
-
-// await waits until other is settled, or until t's lease is lost: then t is
-// abandoned, if it is still undecided, and await returns false.
-func (w *Worker) await(t, other *task, lost <-chan struct{}) bool {
-	select {
-	case <-other.done:
-		return true
-	case <-lost:
-	}
-	if t == other {
-		return !w.settle(t, Abandon, nackLeaseLost)
-	}
-	w.metrics.notAcked(nackLeaseLost, 0)
-	return false
-}
-
 // bury records a message that names no item, and acks it once that record is
-// durable.
+// durable. The drain does not wait for it.
 func (w *Worker) bury(d *Delivery, reason error) Settlement {
-	ctx, cancel := context.WithTimeout(w.work, w.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(w.intake, w.cfg.StoreTimeout)
 	defer cancel()
 	if err := w.deps.DeadLetters.Bury(ctx, d, reason.Error()); err != nil {
 		w.deps.Log.WarnContext(ctx, "dead letter not recorded; message given back", "message_id", d.MessageID, "error", err)
-		w.metrics.notAcked(nackTransient, 0)
+		w.metrics.notAcked(nackTransient)
 		return Nack
 	}
 	w.deps.Log.WarnContext(ctx, "foreign message moved to the dead-letter topic", "message_id", d.MessageID, "reason", reason.Error())

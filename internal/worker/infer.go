@@ -10,6 +10,9 @@ import (
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
+// lateReturn is how long after infer.timeout a run may still return.
+const lateReturn = time.Minute
+
 // infer takes batches one after the other, for as long as ctx lives. Each
 // concurrent batch of the model has an infer of its own.
 func (w *Worker) infer(ctx context.Context, in <-chan []*task) error {
@@ -46,20 +49,19 @@ func (w *Worker) idleCause() idleCause {
 func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 	ctx, span := w.spanOver(ctx, "batch", tasks)
 	defer span.End()
-	plan := newPlan(tasks)
+	plan := w.newPlan(tasks)
 	for {
 		group := plan.pop(w.batchLimit())
 		if group == nil {
 			return
 		}
-		// What was given back meanwhile is not run, and while draining nothing
-		// new is.
+		// What was given back meanwhile is not run.
 		if group = w.enterModel(group); len(group) == 0 {
 			continue
 		}
 		outputs, err := w.callRunner(ctx, group)
 		if err == nil {
-			err = w.takeOutputs(group, outputs, plan)
+			err = w.takeOutputs(ctx, group, outputs, plan)
 		}
 		if err == nil {
 			continue
@@ -88,18 +90,41 @@ func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error
 	w.metrics.batchSize.Record(ctx, int64(len(group)))
 	w.deps.Log.DebugContext(ctx, "batch enters the model", "items", len(group))
 	start := time.Now()
-	outputs, err := w.guardedRun(runCtx, inputs)
+	outputs, err := w.runInTime(runCtx, inputs)
 	took := time.Since(start)
 	w.metrics.took(stageInfer, start)
 	w.pace.infer.add(took)
 	w.spend(group, took)
 	if err != nil {
 		span.RecordError(err)
-		if ctx.Err() == nil && errors.Is(runCtx.Err(), context.DeadlineExceeded) {
+		if ctx.Err() == nil && errors.Is(runCtx.Err(), context.DeadlineExceeded) && ClassOf(err, "") != ClassDevice {
 			return nil, fmt.Errorf("%w: %w", context.Cause(runCtx), err)
 		}
 	}
 	return outputs, err
+}
+
+// runInTime runs the model, and gives it up for broken when it is still busy
+// long after it was told to stop: native code that is stuck would hold its
+// items, and its place among the concurrent batches, for ever.
+func (w *Worker) runInTime(ctx context.Context, inputs []Input) ([]Output, error) {
+	type answer struct {
+		outputs []Output
+		err     error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with the run, or with the process
+		outputs, err := w.guardedRun(ctx, inputs)
+		answers <- answer{outputs, err}
+	}()
+	limit := time.NewTimer(w.cfg.InferTimeout + lateReturn)
+	defer limit.Stop()
+	select {
+	case a := <-answers:
+		return a.outputs, a.err
+	case <-limit.C:
+		return nil, Failf(ClassDevice, "the model is stuck: it did not return within %s after infer.timeout (%s)", lateReturn, w.cfg.InferTimeout)
+	}
 }
 
 // guardedRun turns a panic of the runner into an error of its batch.

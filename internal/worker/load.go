@@ -16,7 +16,7 @@ func (w *Worker) load(ctx context.Context, in <-chan *task, out chan<- *task) er
 	for {
 		select {
 		case t := <-in:
-			if len(w.alive([]*task{t})) == 0 {
+			if !w.alive(t) {
 				continue
 			}
 			if w.prepare(ctx, t) && !send(ctx, out, t) {

@@ -227,12 +227,10 @@ func floatCounter[K ~string](b *builder, name, description, key string, values .
 func (m *metrics) item(o outcome)  { m.items.add(o, 1) }
 func (m *metrics) failure(c Class) { m.failures.add(c, 1) }
 
-// notAcked counts a delivery that was given back or abandoned, with the model
-// time that was spent on it for nothing.
-func (m *metrics) notAcked(reason nackReason, spent time.Duration) {
+// notAcked counts a delivery that was given back or abandoned.
+func (m *metrics) notAcked(reason nackReason) {
 	m.items.add(outcomeNacked, 1)
 	m.nacks.add(reason, 1)
-	m.device.add(useLost, spent)
 	if reason == nackLeaseLost {
 		m.ackLate.Add(context.Background(), 1)
 	}

@@ -221,7 +221,7 @@ func TestMessageThatCannotBeDecodedIsRecordedThenAcked(t *testing.T) {
 func TestForeignMessageIsBuriedThenAcked(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		refusals := 2
-		b.source.OnBury = func() error {
+		b.source.OnBury = func(context.Context) error {
 			if refusals--; refusals >= 0 {
 				return errors.New("topic unavailable")
 			}
@@ -267,6 +267,84 @@ func TestIntakeThatBreaksIsStartedAgain(t *testing.T) {
 		b.finish(2)
 		b.wantCounts(2, 0)
 	})
+}
+
+// Only breaks in a row make an intake broken: streams end now and then.
+func TestIntakeThatBreaksNowAndThenGoesOn(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.start()
+		for n := range 20 {
+			b.waitFor("intake", func() bool { return b.source.Receives() == n+1 })
+			time.Sleep(2 * time.Minute) // fake time
+			b.source.Break(errors.New("EOF"))
+		}
+		b.source.Add(jsonItem("r", "a"))
+		b.finish(1)
+		b.wantCounts(1, 0)
+	})
+}
+
+// lateSource delivers only after the stop.
+type lateSource struct {
+	worker.Source
+	got chan worker.Settlement
+}
+
+func (s lateSource) Receive(ctx context.Context, handle func(context.Context, *worker.Delivery) worker.Settlement) error {
+	<-ctx.Done()
+	time.Sleep(time.Millisecond)
+	it := jsonItem("r", "late")
+	s.got <- handle(context.WithoutCancel(ctx), &worker.Delivery{Data: it.Data, Attributes: it.Attributes()})
+	return nil
+}
+
+func TestDeliveryAfterTheStopIsGivenBack(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		got := make(chan worker.Settlement, 1)
+		b.change = func(d *worker.Deps) { d.Source = lateSource{d.Source, got} }
+		b.start()
+		b.waitFor("readiness", b.worker.Ready)
+		if took := b.stop(); took > 10*time.Millisecond {
+			t.Errorf("drain took %s, want no time", took)
+		}
+		if s := <-got; s != worker.Nack {
+			t.Errorf("settled as %s, want nack", s)
+		}
+	})
+}
+
+func TestPayloadIsFetchedUntilItIsThere(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		down        time.Duration
+		acks, nacks int
+	}{
+		{"soon", 3 * time.Second, 1, 0},
+		{"too late", time.Hour, 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				up := time.Now().Add(tt.down)
+				b.change = func(d *worker.Deps) {
+					d.Fetcher = fetchFunc(func(context.Context, string) ([]byte, error) {
+						if time.Now().Before(up) {
+							return nil, worker.Failf(worker.ClassTransient, "503")
+						}
+						return []byte(`{}`), nil
+					})
+				}
+				attrs := jsonItem("r", "a").Attributes()
+				attrs[item.AttrURI] = "gs://b/o"
+				b.source.AddRaw(nil, attrs)
+				b.start()
+				b.finish(1)
+				b.wantCounts(tt.acks, tt.nacks)
+				if n := len(b.store.Rows()); n != tt.acks {
+					t.Errorf("%d rows, want %d", n, tt.acks)
+				}
+			})
+		})
+	}
 }
 
 func TestIntakeThatStaysBrokenEndsTheWorker(t *testing.T) {

@@ -10,19 +10,25 @@ import (
 )
 
 // transientTries is how often a batch is tried while its runner is
-// unreachable or overloaded, before its items are given back. With the pauses
-// between them that is about 10 s.
+// unreachable or overloaded, before its items are given back. The pauses
+// between them add up to about 3 s.
 const transientTries = 6
 
 // plan is what is still to be run of one batch: groups of tasks, the next one
 // last.
 type plan struct {
 	groups [][]*task
-	pause  backoff
-	tries  int
+	// again is called with the tasks that are to run once more.
+	again func([]*task)
+	// ceiling is what the ceiling was before the batch.
+	ceiling int
+	pause   backoff
+	tries   int
 }
 
-func newPlan(tasks []*task) *plan { return &plan{groups: [][]*task{tasks}} }
+func (w *Worker) newPlan(tasks []*task) *plan {
+	return &plan{groups: [][]*task{tasks}, again: w.leaveUndecided, ceiling: w.batchLimit()}
+}
 
 // pop takes the next group, of at most limit tasks; nil when nothing is left.
 func (p *plan) pop(limit int) []*task {
@@ -40,7 +46,10 @@ func (p *plan) pop(limit int) []*task {
 }
 
 // push schedules group to run next.
-func (p *plan) push(group []*task) { p.groups = append(p.groups, group) }
+func (p *plan) push(group []*task) {
+	p.again(group)
+	p.groups = append(p.groups, group)
+}
 
 // halve schedules both halves of group.
 func (p *plan) halve(group []*task) {
@@ -57,7 +66,7 @@ func (p *plan) alone(group []*task) {
 
 // takeOutputs gives each task of group its result. An answer for other items
 // than asked is an error, and nothing of it is used.
-func (w *Worker) takeOutputs(group []*task, outputs []Output, plan *plan) error {
+func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Output, plan *plan) error {
 	byID := make(map[string]*task, len(group))
 	for _, t := range group {
 		byID[t.item.ItemID] = t
@@ -73,36 +82,59 @@ func (w *Worker) takeOutputs(group []*task, outputs []Output, plan *plan) error 
 		}
 		delete(byID, o.ItemID)
 	}
-	plan.tries = 0
+	plan.tries, plan.pause = 0, backoff{}
 	done := make([]finished, 0, len(outputs))
+	// undecided are the items whose error is treated as that of a whole run.
+	var undecided []*task
+	var why error
 	for i, o := range outputs {
-		if result, ok := w.takeOutput(matched[i], o, len(group) == 1, plan); ok {
-			done = append(done, finished{task: matched[i], result: result})
+		t := matched[i]
+		result, err := w.takeOutput(t, o, len(group) == 1)
+		switch {
+		case err == nil:
+			done = append(done, finished{task: t, result: result})
+		case len(group) == 1, isNobodysFault(err):
+			undecided, why = append(undecided, t), err
+		default:
+			// It counts only when the item is alone.
+			w.metrics.failure(ClassOf(err, ClassItemError))
+			plan.push([]*task{t})
 		}
 	}
 	w.finish(done)
+	if why != nil {
+		w.afterFailure(ctx, plan, undecided, why)
+	}
 	return nil
 }
 
-// takeOutput returns t's result, or schedules one more run of its own.
-func (w *Worker) takeOutput(t *task, o Output, alone bool, plan *plan) (Result, bool) {
+// isNobodysFault reports whether err says nothing about the items it is for.
+func isNobodysFault(err error) bool {
+	class := ClassOf(err, ClassItemError)
+	return class == ClassTransient || class == ClassDevice
+}
+
+// takeOutput returns t's result, or an error that is no verdict on t.
+func (w *Worker) takeOutput(t *task, o Output, alone bool) (Result, error) {
 	err := o.Err
 	if err == nil && (!json.Valid(o.Value) || !utf8.Valid(o.Value)) {
 		err = Failf(ClassInvalidOutput, "the runner's output is not JSON: %.80q", o.Value)
 	}
 	if err == nil {
-		return success(o.Value), true
+		return success(o.Value), nil
 	}
 	class := ClassOf(err, ClassItemError)
-	if class == ClassInvalidOutput {
+	switch class {
+	case ClassInvalidInput, ClassItemError:
+	case ClassInvalidOutput:
 		// The item alone once more: a neighbour may have spoilt it.
 		if t.badOutputs++; t.badOutputs < 2 || !alone {
-			w.metrics.failure(class)
-			plan.push([]*task{t})
-			return Result{}, false
+			return Result{}, err
 		}
+	default:
+		return Result{}, err
 	}
-	return w.failure(t, class, Reason(err)), true
+	return w.failure(t, class, Reason(err)), nil
 }
 
 // afterFailure decides what is done with a group whose run failed as a whole.
@@ -114,25 +146,31 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 	switch class {
 	case ClassOutOfMemory:
 		if single {
+			// Its batches failed because of it, whatever their size.
+			w.setCeiling(ctx, plan.ceiling)
 			w.fail(group[0], class, Reason(err))
 			return
 		}
 		w.metrics.failure(class)
-		w.lowerCeiling(ctx, len(group)/2)
+		w.setCeiling(ctx, min(len(group)/2, w.batchLimit()))
 		plan.halve(group)
 
 	case ClassTransient:
 		w.metrics.failure(class)
-		if plan.tries++; plan.tries >= transientTries || !plan.pause.wait(ctx) {
+		if plan.tries++; plan.tries >= transientTries {
 			w.giveBack(nackTransient, group...)
 			return
 		}
+		// Before the pause, so that a drain does not wait for its end.
 		plan.push(group)
+		plan.pause.wait(ctx)
 
 	case ClassDevice:
 		w.metrics.failure(class)
-		w.giveBack(nackDevice, group...)
-		w.stopIntake(fmt.Errorf("%w: %s", ErrDevice, Reason(err)))
+		cause := fmt.Errorf("%w: %s", ErrDevice, Reason(err))
+		// At once, so that nothing more goes to the device.
+		w.beginDrain(cause)
+		w.stopIntake(cause)
 
 	case ClassRunnerCrash:
 		if !single {
@@ -187,19 +225,13 @@ func (w *Worker) againOrFail(plan *plan, t *task, again bool, class Class, err e
 // batchLimit is the number of items that a batch may have now.
 func (w *Worker) batchLimit() int { return int(w.ceiling.Load()) }
 
-// lowerCeiling remembers for the life of the process that larger batches do
-// not fit the device.
-func (w *Worker) lowerCeiling(ctx context.Context, limit int) {
-	for {
-		now := w.ceiling.Load()
-		if int64(limit) >= now {
-			return
-		}
-		if w.ceiling.CompareAndSwap(now, int64(limit)) {
-			w.metrics.ceiling.Record(ctx, int64(limit))
-			w.deps.Log.WarnContext(ctx, "batch size lowered: the device ran out of memory", "batch_limit", limit)
-			return
-		}
+// setCeiling remembers, for the life of the process, the largest batch that
+// fits the device's memory. Of two infer goroutines at once the last one wins;
+// what that forgets is learned again.
+func (w *Worker) setCeiling(ctx context.Context, limit int) {
+	if w.ceiling.Swap(int64(limit)) != int64(limit) {
+		w.metrics.ceiling.Record(ctx, int64(limit))
+		w.deps.Log.WarnContext(ctx, "batch size changed: the device ran out of memory", "batch_limit", limit)
 	}
 }
 

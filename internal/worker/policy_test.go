@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,18 +12,17 @@ import (
 	"github.com/spotbatch/spotbatch/internal/infer/infertest"
 	"github.com/spotbatch/spotbatch/internal/item"
 	"github.com/spotbatch/spotbatch/internal/worker"
-	"github.com/spotbatch/spotbatch/internal/worker/workertest"
 )
 
-// has reports whether the item is in the batch.
-func has(batch []worker.Input, id string) bool {
-	return slices.ContainsFunc(batch, func(in worker.Input) bool { return in.Item.ItemID == id })
+// hasA2 reports whether the item a2 is in the batch.
+func hasA2(batch []worker.Input) bool {
+	return slices.ContainsFunc(batch, func(in worker.Input) bool { return in.Item.ItemID == "a2" })
 }
 
 // badIn fails each batch that holds the item a2, in the way of the class.
 func badIn(class worker.Class) func(context.Context, []worker.Input) ([]worker.Output, error) {
 	return func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-		if has(batch, "a2") {
+		if hasA2(batch) {
 			return nil, worker.Failf(class, "a2 is bad")
 		}
 		return infertest.Echo(batch), nil
@@ -51,13 +51,13 @@ func TestOneBadItemCostsOnlyItself(t *testing.T) {
 	}{
 		{"batch error", badIn(worker.ClassBatchError), worker.ClassBatchError, 3},
 		{"unclassed error", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-			if has(batch, "a2") {
+			if hasA2(batch) {
 				return nil, errors.New("something")
 			}
 			return infertest.Echo(batch), nil
 		}, worker.ClassBatchError, 3},
 		{"panic", func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
-			if has(batch, "a2") {
+			if hasA2(batch) {
 				panic("index out of range")
 			}
 			return infertest.Echo(batch), nil
@@ -162,6 +162,32 @@ func TestOutOfMemoryLowersTheCeilingForGood(t *testing.T) {
 	})
 }
 
+// One item that fits no batch costs its own batch some runs, and not all
+// later ones their size.
+func TestItemTooLargeForMemoryDoesNotLowerTheCeiling(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.BatchSize = 16
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if hasA2(batch) {
+				return nil, worker.Failf(worker.ClassOutOfMemory, "no memory")
+			}
+			return infertest.Echo(batch), nil
+		}
+		b.source.Add(items(16)...)
+		b.start()
+		b.waitFor("settlements", func() bool { return b.source.Count(worker.Ack) == 16 })
+		b.wantRow("a2", worker.StatusFailed, worker.ClassOutOfMemory)
+		for i := range 16 {
+			b.source.Add(jsonItem("r", fmt.Sprintf("b%d", i)))
+		}
+		b.finish(32)
+		batches := b.runner.Batches()
+		if last := batches[len(batches)-1]; len(last) != 16 {
+			t.Errorf("the last batch has %d items, want 16", len(last))
+		}
+	})
+}
+
 func TestModelLimitsTheBatch(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.runner.Info.MaxBatch = 3 // the fake fails the test on a larger batch
@@ -181,6 +207,7 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 	}{
 		{"overloaded", func(context.Context) error { return worker.Failf(worker.ClassTransient, "429") }},
 		{"too slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+		{"killed for being slow", func(ctx context.Context) error { <-ctx.Done(); return errors.New("signal: killed") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(b *bundle) {
@@ -223,95 +250,114 @@ func TestBrokenDeviceStopsTheWorker(t *testing.T) {
 			t.Errorf("%d rows were written, want none", len(rows))
 		}
 		b.wantCounts(0, 64)
-	})
-}
-
-func TestRowThatTheStoreRefusesIsRecordedAsFailed(t *testing.T) {
-	inBubble(t, func(b *bundle) {
-		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a2" && r.Status == worker.StatusOK }
-		b.source.Add(items(4)...)
-		b.start()
-		b.finish(4)
-		b.wantCounts(4, 0)
-		b.wantRow("a2", worker.StatusFailed, worker.ClassInvalidOutput)
-		b.wantRow("a1", worker.StatusOK, "")
-	})
-}
-
-// TestEveryCommitFailsOnce makes operation n fail, for all n, kept and lost.
-// The source fails the test on an ack without a row.
-func TestEveryCommitFailsOnce(t *testing.T) {
-	const commits = 6
-	for _, kept := range []bool{false, true} {
-		for n := range commits {
-			inBubble(t, func(b *bundle) {
-				b.cfg.CommitConcurrency = 1
-				b.runner.RunFunc = sleepy(time.Second)
-				b.store.OnCommit = func(_ context.Context, call int, _ []worker.Result) workertest.Fault {
-					if call == n {
-						return workertest.Fault{Kept: kept, Err: workertest.ErrUnavailable}
-					}
-					return workertest.Fault{}
-				}
-				b.source.Add(items(4 * commits)...)
-				b.start()
-				b.finish(4 * commits)
-				b.wantCounts(4*commits, 0)
-				if got := b.store.Commits(); got != commits+1 {
-					t.Errorf("kept %t, n %d: %d commits, want %d", kept, n, got, commits+1)
-				}
-			})
+		if n := len(b.runner.Batches()); n != 1 {
+			t.Errorf("%d batches went to the broken device, want 1", n)
 		}
-	}
+	})
 }
 
-func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
+// A model that does not come back, however long it is waited for, takes the
+// worker with it instead of holding its items for ever.
+func TestModelThatNeverComesBackIsABrokenDevice(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		released := make(chan struct{})
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			<-released
+			return nil, errors.New("too late")
+		}
+		b.source.Add(items(64)...)
+		start := time.Now()
+		b.start()
+		b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 64 })
+		if took := time.Since(start); took < b.cfg.InferTimeout || took > 3*b.cfg.InferTimeout {
+			t.Errorf("given back after %s, want some time after infer.timeout (%s)", took, b.cfg.InferTimeout)
+		}
+		<-b.ended
+		close(released)
+		if !errors.Is(b.err, worker.ErrDevice) {
+			t.Errorf("Run: got %v, want ErrDevice", b.err)
+		}
+	})
+}
+
+// An error of one item that is nobody's fault, or that only counts alone, is
+// no verdict on the item.
+func TestErrorOfOneItemIsAVerdictOnlyWhenItIsAboutTheItem(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		breakIt func(b *bundle, down *bool)
+		name string
+		err  error
+		// fails is how often a2 gets err; wantRuns how often it is run.
+		fails, wantRuns int
+		status          worker.Status
+		class           worker.Class
 	}{
-		{"look-up", func(b *bundle, down *bool) {
-			b.store.OnLookup = func(context.Context, int) error {
-				if *down {
-					return workertest.ErrUnavailable
-				}
-				return nil
-			}
-		}},
-		{"commit lost", func(b *bundle, down *bool) {
-			b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
-				if *down {
-					return workertest.Fault{Err: workertest.ErrUnavailable}
-				}
-				return workertest.Fault{}
-			}
-		}},
-		{"commit hangs", func(b *bundle, down *bool) {
-			b.store.OnCommit = func(ctx context.Context, _ int, _ []worker.Result) workertest.Fault {
-				if *down {
-					<-ctx.Done()
-				}
-				return workertest.Fault{}
-			}
-		}},
+		{"overloaded", worker.Failf(worker.ClassTransient, "429"), 3, 4, worker.StatusOK, ""},
+		{"time-out", context.DeadlineExceeded, 3, 4, worker.StatusOK, ""},
+		{"no memory beside the others", worker.Failf(worker.ClassOutOfMemory, "no memory"), 1, 2, worker.StatusOK, ""},
+		{"no memory alone", worker.Failf(worker.ClassOutOfMemory, "no memory"), 9, 2, worker.StatusFailed, worker.ClassOutOfMemory},
+		{"crash", worker.Failf(worker.ClassRunnerCrash, "gone"), 9, 6, worker.StatusFailed, worker.ClassRunnerCrash},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(b *bundle) {
-				down := true
-				tt.breakIt(b, &down)
-				b.source.Add(items(4)...)
-				start := time.Now()
-				b.start()
-				b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 4 })
-				// Given back when StoreTimeout is over, not at the first error.
-				if took := time.Since(start); took < b.cfg.StoreTimeout-5*time.Second || took > b.cfg.StoreTimeout+time.Second {
-					t.Errorf("given back after %s, want about %s", took, b.cfg.StoreTimeout)
+				failed := 0
+				b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+					outs := infertest.Echo(batch)
+					for i, in := range batch {
+						if in.Item.ItemID == "a2" && failed < tt.fails {
+							failed++
+							outs[i].Value, outs[i].Err = nil, tt.err
+						}
+					}
+					return outs, nil
 				}
-				down = false
 				b.source.Add(items(4)...)
-				b.finish(8)
-				b.wantCounts(4, 4)
+				b.start()
+				b.finish(4)
+				b.wantCounts(4, 0)
+				b.wantRow("a2", tt.status, tt.class)
+				b.wantRow("a1", worker.StatusOK, "")
+				if runs := b.runner.Runs(item.Key{RunID: "r", ItemID: "a2"}); runs != tt.wantRuns {
+					t.Errorf("a2 was in the model %d times, want %d", runs, tt.wantRuns)
+				}
+				if runs := b.runner.Runs(item.Key{RunID: "r", ItemID: "a1"}); runs != 1 {
+					t.Errorf("a1 was in the model %d times, want 1", runs)
+				}
 			})
 		})
 	}
+}
+
+// A hang that ends with a sign of what it was is not taken for slowness.
+func TestBrokenDeviceIsOneAlsoAfterATimeOut(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(ctx context.Context, _ []worker.Input) ([]worker.Output, error) {
+			<-ctx.Done()
+			return nil, worker.Failf(worker.ClassDevice, "CUDA error 719")
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 4 })
+		b.stop()
+		if n := len(b.runner.Batches()); n != 1 {
+			t.Errorf("%d batches went to the broken device, want 1", n)
+		}
+	})
+}
+
+func TestBrokenDeviceOfOneItemStopsTheWorker(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			outs := infertest.Echo(batch)
+			outs[0].Value, outs[0].Err = nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
+			return outs, nil
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		<-b.ended
+		if !errors.Is(b.err, worker.ErrDevice) {
+			t.Errorf("Run: got %v, want ErrDevice", b.err)
+		}
+		b.checkAllSettled()
+		b.wantCounts(3, 1)
+	})
 }

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"unicode/utf8"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -129,11 +131,27 @@ type Fetcher interface {
 
 // Info is what a loaded runner says of itself.
 type Info struct {
-	// ModelVersion is never empty.
+	// ModelVersion has 1 to 128 characters of valid UTF-8: rows hold no more.
 	ModelVersion string
-	// MaxBatch is the largest batch that Run takes; 0 means any.
+	// MaxBatch is the largest batch that Run takes; 0 means any, below 0 is
+	// refused.
 	MaxBatch int
 }
+
+// check reports what makes i unusable, or nil. Rows of such a runner could not
+// be stored.
+func (i Info) check() error {
+	if n := utf8.RuneCountInString(i.ModelVersion); n == 0 || n > maxModelVersion || !utf8.ValidString(i.ModelVersion) {
+		return fmt.Errorf("model_version %.80q is not 1 to %d characters of valid UTF-8", i.ModelVersion, maxModelVersion)
+	}
+	if i.MaxBatch < 0 {
+		return fmt.Errorf("the runner says max_batch %d", i.MaxBatch)
+	}
+	return nil
+}
+
+// maxModelVersion is what a row holds, in characters.
+const maxModelVersion = 128
 
 // Input is an item in the form that its runner takes.
 type Input struct {
@@ -169,7 +187,8 @@ type Runner interface {
 	// input, in any order. The item IDs of one batch are distinct. An error
 	// fails the batch as a whole and has a class; without one it counts as
 	// ClassBatchError. At most infer.concurrency calls run at once. When ctx
-	// is done Run returns as soon as it can, which may be late.
+	// is done Run returns as soon as it can, which may be late; one that is
+	// still busy a minute after infer.timeout is taken for a broken device.
 	Run(ctx context.Context, batch []Input) ([]Output, error)
 
 	// Close stops the model. It may be called while Load or Run is under way,

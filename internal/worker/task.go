@@ -11,7 +11,8 @@ import (
 type phase int
 
 const (
-	// waiting: not in the model yet. The drain gives it back at once.
+	// waiting: not in the model, perhaps between two tries. The drain gives it
+	// back at once.
 	waiting phase = iota
 	// inModel: in a batch that the runner has.
 	inModel
@@ -41,8 +42,10 @@ type task struct {
 	settlement Settlement
 	reason     nackReason
 
-	// Guarded by Worker.mu. modelTime is the item's share of all model time
-	// spent on it so far.
+	// Guarded by Worker.mu. waiters is the number of deliveries that wait for
+	// the settlement; modelTime is the item's share of all model time spent on
+	// it so far.
+	waiters   int
 	phase     phase
 	flight    *flight
 	modelTime time.Duration
@@ -63,23 +66,36 @@ func newTask(ctx context.Context, it item.Item) *task {
 	return &task{item: it, ctx: ctx, done: make(chan struct{})}
 }
 
-// admit takes t into the worker. It returns the task that already works on the
-// same item, if there is one, and false when the worker is draining.
-func (w *Worker) admit(t *task) (twin *task, ok bool) {
+// admit takes a delivery of t's item into the worker. It returns the task that
+// the delivery waits for: t, unless the worker has the item already; nil when
+// the worker is draining.
+func (w *Worker) admit(t *task) *task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.draining {
-		return nil, false
+		return nil
 	}
 	if twin := w.held[t.item.Key]; twin != nil {
-		return twin, true
+		t = twin
+	} else {
+		w.held[t.item.Key] = t
+		w.metrics.enter(waiting)
 	}
-	w.held[t.item.Key] = t
-	w.metrics.enter(waiting)
-	return nil, true
+	t.waiters++
+	return t
 }
 
-// settle decides what becomes of t's delivery, unless that is decided already.
+// leave ends the wait of a delivery whose lease is lost. A task that nobody
+// waits for any more is abandoned.
+func (w *Worker) leave(t *task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.waiters--; t.waiters == 0 {
+		w.settleLocked(t, Abandon, nackLeaseLost)
+	}
+}
+
+// settle decides what becomes of t's deliveries, unless that is decided already.
 // It reports whether it was this call that decided. reason is empty for Ack.
 func (w *Worker) settle(t *task, s Settlement, reason nackReason) bool {
 	w.mu.Lock()
@@ -98,7 +114,7 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	t.reason = reason
 	delete(w.held, t.item.Key)
 	if s != Ack {
-		w.metrics.notAcked(reason, t.modelTime)
+		w.metrics.device.add(useLost, t.modelTime)
 	}
 	close(t.done)
 	return true
@@ -113,21 +129,15 @@ func (w *Worker) giveBack(reason nackReason, tasks ...*task) {
 	}
 }
 
-// alive returns the tasks that are not settled yet.
-func (w *Worker) alive(tasks []*task) []*task {
+// alive reports whether t is not settled yet.
+func (w *Worker) alive(t *task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	live := make([]*task, 0, len(tasks))
-	for _, t := range tasks {
-		if t.phase != settled {
-			live = append(live, t)
-		}
-	}
-	return live
+	return t.phase != settled
 }
 
 // enterModel marks tasks as being in the model and returns those that may go
-// there: while draining, none that was not there before.
+// there: none that is settled, as by the drain every one that waited is.
 func (w *Worker) enterModel(tasks []*task) []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,16 +147,30 @@ func (w *Worker) enterModel(tasks []*task) []*task {
 		if t.phase == settled {
 			continue
 		}
-		if w.draining {
-			w.settleLocked(t, Nack, nackDrain)
-			continue
-		}
 		w.metrics.move(t.phase, inModel)
 		t.phase = inModel
 		t.flight = f
 		live = append(live, t)
 	}
 	return live
+}
+
+// leaveUndecided marks tasks that are to enter the model again: until then no
+// drain waits for them. While draining they are given back.
+func (w *Worker) leaveUndecided(tasks []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range tasks {
+		switch {
+		case t.phase == settled:
+		case w.draining:
+			w.settleLocked(t, Nack, nackDrain)
+		default:
+			w.metrics.move(t.phase, waiting)
+			t.phase = waiting
+			t.flight = nil
+		}
+	}
 }
 
 // spend books model time on tasks, each its share.

@@ -30,10 +30,12 @@ type Worker struct {
 	metrics *metrics
 	pace    pace
 
-	// work is the context of the pipeline; info is what the runner said. Both
-	// are set before the first delivery and not changed after.
-	work context.Context
-	info Info
+	// intake is done from the stop on, work is the context of the pipeline, and
+	// info is what the runner said. They are set before the first delivery and
+	// not changed after.
+	intake context.Context
+	work   context.Context
+	info   Info
 
 	// toLookup and toCommit have room for every task that can be held.
 	toLookup chan *task
@@ -118,6 +120,9 @@ func (w *Worker) loadModel(ctx context.Context) error {
 			}
 			return fmt.Errorf("load model: %w", l.err)
 		}
+		if err := l.info.check(); err != nil {
+			return fmt.Errorf("load model: %w", err)
+		}
 		w.info = l.info
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -135,7 +140,7 @@ func (w *Worker) loadModel(ctx context.Context) error {
 // serve is the life of a worker with a loaded model.
 func (w *Worker) serve(ctx context.Context) error {
 	intake, stopIntake := context.WithCancelCause(ctx)
-	w.stopIntake = stopIntake
+	w.intake, w.stopIntake = intake, stopIntake
 	defer stopIntake(nil)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()

@@ -1,15 +1,12 @@
-// Package progress shows how far publishing is: as a bar on a terminal, as a
-// log line every ten seconds anywhere else.
+// Package progress shows how far a long job is: as a line that is drawn anew on
+// a terminal, as a log line every ten seconds anywhere else.
 package progress
 
 import (
-	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
+	"github.com/spotbatch/spotbatch/internal/dataset"
 	"github.com/spotbatch/spotbatch/internal/publish"
 )
 
@@ -21,82 +18,73 @@ var (
 // logInterval is the time between two log lines.
 const logInterval = 10 * time.Second
 
-// Bar draws on a terminal. Its methods are not safe for concurrent use.
-type Bar struct {
-	out   io.Writer
-	bar   *progressbar.ProgressBar
+// pass is one pass over a dataset, as both kinds see it.
+type pass struct {
+	what  string
 	total int64
+	start time.Time
+	rate  Rate
 }
 
-// NewBar returns a bar that draws on out, which must be a terminal.
-func NewBar(out io.Writer) *Bar { return &Bar{out: out} }
-
-// Begin implements publish.Progress.
-func (b *Bar) Begin(what string, total int64) {
-	b.total = total
-	b.bar = progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(b.out),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionSetItsString("items"),
-		progressbar.OptionShowIts(),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		// Without it a goroutine turns the spinner, and never stops.
-		progressbar.OptionSetSpinnerChangeInterval(0),
-		progressbar.OptionFullWidth(),
-	)
+func begin(what string, total int64, done dataset.Counts, now time.Time) pass {
+	p := pass{what: what, total: total, start: now}
+	p.rate.Add(now, reached(done, total))
+	return p
 }
 
-// Show implements publish.Progress. A terminal that cannot be written to is no
-// reason to stop publishing.
-func (b *Bar) Show(items, _ int64) { _ = b.bar.Set64(items) }
-
-// End implements publish.Progress.
-func (b *Bar) End() {
-	if b.total < 0 {
-		_ = b.bar.Finish()
-	} else {
-		// Finish would say that all is done, also after an error.
-		_ = b.bar.Exit()
+// reached is the number that total is compared with: while a dataset is
+// checked, and nobody knows how many items it has, all that was read.
+func reached(done dataset.Counts, total int64) int64 {
+	if total < 0 {
+		return done.Read
 	}
-	_, _ = fmt.Fprintln(b.out)
+	return done.Items
+}
+
+// eta is the time that the rest takes at the rate of late; false when that is
+// not known.
+func (p *pass) eta(done dataset.Counts) (time.Duration, bool) {
+	perSecond := p.rate.PerSecond()
+	if p.total < 0 || perSecond <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(p.total-done.Items) / perSecond * float64(time.Second)), true
 }
 
 // Log writes log lines. Its methods are not safe for concurrent use.
 type Log struct {
-	log   *slog.Logger
-	now   func() time.Time
-	what  string
-	total int64
-	start time.Time
-	last  time.Time
+	log  *slog.Logger
+	now  func() time.Time
+	pass pass
+	last time.Time
 }
 
 // NewLog returns a progress that writes to log.
 func NewLog(log *slog.Logger) *Log { return &Log{log: log, now: time.Now} }
 
 // Begin implements publish.Progress.
-func (l *Log) Begin(what string, total int64) {
-	l.what, l.total = what, total
-	l.start = l.now()
-	l.last = l.start
+func (l *Log) Begin(what string, total int64, done dataset.Counts) {
+	l.last = l.now()
+	l.pass = begin(what, total, done, l.last)
 }
 
 // Show implements publish.Progress.
-func (l *Log) Show(items, bytes int64) {
+func (l *Log) Show(done dataset.Counts) {
 	now := l.now()
+	l.pass.rate.Add(now, reached(done, l.pass.total))
 	if now.Sub(l.last) < logInterval {
 		return
 	}
 	l.last = now
-	rate := float64(items) / now.Sub(l.start).Seconds()
-	attrs := []any{"phase", l.what, "items", items, "bytes", bytes, "items_per_second", int64(rate)}
-	if l.total >= 0 {
-		attrs = append(attrs, "total", l.total)
-		if rate > 0 {
-			attrs = append(attrs, "eta_seconds", int64(float64(l.total-items)/rate))
-		}
+	attrs := []any{
+		"phase", l.pass.what, "items", done.Items, "bytes", done.Bytes, "bad_rows", done.Rejected,
+		"items_per_second", int64(l.pass.rate.PerSecond()),
+	}
+	if l.pass.total >= 0 {
+		attrs = append(attrs, "total", l.pass.total)
+	}
+	if eta, known := l.pass.eta(done); known {
+		attrs = append(attrs, "eta_seconds", int64(eta.Seconds()))
 	}
 	l.log.Info("progress", attrs...)
 }

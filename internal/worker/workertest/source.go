@@ -42,8 +42,8 @@ type Source struct {
 	// error ends the call at once, and so does a nil channel's counterpart:
 	// see Break.
 	OnReceive func(n int) error
-	// OnBury is called for each burial; an error refuses it.
-	OnBury func() error
+	// OnBury is called for each burial, and may wait; an error refuses it.
+	OnBury func(ctx context.Context) error
 
 	mu       sync.Mutex
 	queue    []worker.Delivery
@@ -163,9 +163,9 @@ func (s *Source) settle(d *worker.Delivery, what worker.Settlement) {
 }
 
 // Bury implements worker.DeadLetters.
-func (s *Source) Bury(_ context.Context, d *worker.Delivery, reason string) error {
+func (s *Source) Bury(ctx context.Context, d *worker.Delivery, reason string) error {
 	if s.OnBury != nil {
-		if err := s.OnBury(); err != nil {
+		if err := s.OnBury(ctx); err != nil {
 			return err
 		}
 	}

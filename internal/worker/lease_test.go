@@ -1,0 +1,122 @@
+package worker_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+	"github.com/spotbatch/spotbatch/internal/worker"
+	"github.com/spotbatch/spotbatch/internal/worker/workertest"
+)
+
+// The lease of the first delivery is lost while the item is in the model; the
+// second delivery, which is still good, gets the result of that one run.
+func TestTwinOutlivesTheFirstsLease(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 3 * time.Second
+		b.runner.RunFunc = sleepy(4 * time.Second)
+		it := jsonItem("r", "a")
+		start := time.Now()
+		b.source.Add(it)
+		b.start()
+		time.Sleep(2 * time.Second) // fake time
+		b.source.Add(it)
+		b.waitFor("settlements", func() bool { return len(b.source.Settlements()) == 2 })
+		got := b.source.Settlements()
+		if got[0].Settlement != worker.Abandon || got[0].At.Sub(start) != 3*time.Second || got[1].Settlement != worker.Ack {
+			t.Errorf("settled as %s after %s and %s, want abandon after 3s and ack", got[0].Settlement, got[0].At.Sub(start), got[1].Settlement)
+		}
+		if runs := b.runner.Runs(it.Key); runs != 1 {
+			t.Errorf("model runs: got %d, want 1", runs)
+		}
+		b.stop()
+	})
+}
+
+// When all leases of an item are lost, all its deliveries are abandoned, each
+// as its own lease ends.
+func TestTwinsLoseTheirLeasesOneByOne(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 3 * time.Second
+		b.runner.RunFunc = sleepy(time.Minute)
+		it := jsonItem("r", "a")
+		start := time.Now()
+		b.source.Add(it)
+		b.start()
+		time.Sleep(2 * time.Second) // fake time
+		b.source.Add(it)
+		b.waitFor("settlements", func() bool { return len(b.source.Settlements()) == 2 })
+		for i, want := range []time.Duration{3 * time.Second, 5 * time.Second} {
+			got := b.source.Settlements()[i]
+			if got.Settlement != worker.Abandon || got.At.Sub(start) != want {
+				t.Errorf("delivery %d settled as %s after %s, want abandon after %s", i, got.Settlement, got.At.Sub(start), want)
+			}
+		}
+		b.stop()
+	})
+}
+
+// What was abandoned goes no further, whatever stage it is in: not to the
+// loader, and not to the model.
+func TestAbandonedItemGoesNoFurther(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		lookup, model time.Duration
+		prepared      int32
+	}{
+		{"in the look-up", 5 * time.Second, 0, 0},
+		{"waiting for the model", 0, 5 * time.Second, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.cfg.BatchSize = 1
+				b.source.Lease = 3 * time.Second
+				b.store.OnLookup = func(context.Context, int) error { time.Sleep(tt.lookup); return nil }
+				b.runner.RunFunc = sleepy(tt.model)
+				var prepared atomic.Int32
+				b.runner.PrepareFunc = func(_ context.Context, it item.Item) (worker.Input, error) {
+					prepared.Add(1)
+					return worker.Input{Item: it}, nil
+				}
+				b.source.Add(items(5)...)
+				b.start()
+				b.waitFor("settlements", func() bool { return len(b.source.Settlements()) == 5 })
+				time.Sleep(time.Minute) // fake time
+				b.stop()
+				b.wantCounts(0, 0)
+				if got := prepared.Load(); got != tt.prepared {
+					t.Errorf("%d items were prepared, want %d", got, tt.prepared)
+				}
+				if got := len(b.runner.Batches()); got > 1 {
+					t.Errorf("%d items were in the model, want at most the one that was there when the leases ended", got)
+				}
+			})
+		})
+	}
+}
+
+// A result whose lease was lost while it waited for a commit does not go into
+// the same commit as the result of the item's next delivery: the store fails
+// the test on a key that is twice in one call.
+func TestAbandonedResultIsNotCommittedBesideTheNextOne(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.CommitConcurrency = 1
+		b.source.Lease = 3 * time.Second
+		b.store.OnCommit = func(_ context.Context, n int, _ []worker.Result) workertest.Fault {
+			if n == 0 {
+				time.Sleep(10 * time.Second)
+			}
+			return workertest.Fault{}
+		}
+		b.source.Add(jsonItem("r", "first"))
+		b.start()
+		b.waitFor("commit", func() bool { return b.store.Commits() == 1 })
+		b.source.Add(jsonItem("r", "a"))
+		time.Sleep(8 * time.Second) // fake time; both leases are over
+		b.source.Add(jsonItem("r", "a"))
+		b.finish(3)
+		b.wantCounts(1, 0)
+	})
+}
