@@ -29,6 +29,7 @@ type parquetReader struct {
 	passed bool
 	// release gives back the temporary file, if there is one.
 	release func()
+	pages   pageChecker
 }
 
 // openParquet opens the file where it is, or a copy, when it is not a plain
@@ -47,6 +48,10 @@ func openParquet(ctx context.Context, in *input, temp *tempFiles, w want) (_ row
 			t.release()
 		}
 	}()
+	if err := checkFooter(at, size); err != nil {
+		return nil, err
+	}
+	t.pages = pageChecker{at: at, size: size}
 	if t.file, err = parquet.OpenFile(at, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10)); err != nil {
 		return nil, fmt.Errorf("the file is not right Parquet, or cut: %w", err)
 	}
@@ -182,9 +187,13 @@ func (t *parquetReader) nextGroup() error {
 	group := t.groups[t.group]
 	t.left, t.passed = group.NumRows(), false
 	chunks := group.ColumnChunks()
+	columns := t.file.Metadata().RowGroups[t.group].Columns
 	for _, l := range t.leaves {
-		if l.index >= len(chunks) {
+		if l.index >= len(chunks) || l.index >= len(columns) {
 			return fmt.Errorf("row group %d has %d columns, the schema more", t.group, len(chunks))
+		}
+		if err := t.pages.check(&columns[l.index].MetaData); err != nil {
+			return fmt.Errorf("row group %d, column %s: %w", t.group, l.path, err)
 		}
 		l.close()
 		l.pages = chunks[l.index].Pages()
