@@ -60,7 +60,7 @@ func TestCutFiles(t *testing.T) {
 		"a.jsonl.gz":  gzipped(t, rows.String()[:half], rows.String()[half:]),
 		"a.jsonl.zst": zstded(t, rows.String()[:half], rows.String()[half:]),
 	} {
-		for n := 1; n < len(content)-1; n++ {
+		for n := 1; n < len(content)-1; n += 1 + n%2 {
 			seen, failed := 0, false
 			for _, err := range rowsOf(t, name, []byte(content[:n]), Options{}).entries(t.Context(), Position{}, true) {
 				if err != nil {
