@@ -126,7 +126,7 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 	w, err = worker.New(p.workerConfig(), worker.Deps{
 		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: runner,
 		Cancellations: db.Cancellations(),
-		Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
+		Log:           p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	})
 	if err != nil {
 		closeAll()
