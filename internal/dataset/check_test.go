@@ -148,10 +148,10 @@ func TestRejects(t *testing.T) {
 		"a.csv:7 row 6: column 1: the row is not CSV: text after the quote that closes a field; a quote inside quotes is written twice [\"5\"x,e]",
 		"b.jsonl:2 row 2: the row is not JSON at byte 13: invalid character '}' looking for beginning of value; it begins with \"{\\\"id\\\":7,\\\"x\\\":}\" [{\"id\":7,\"x\":}]",
 		"b.jsonl:5 row 5: item_id is empty [{\"id\":\"\"}]",
-		"a.csv:4 row 3: a.csv:4: duplicate item_id \"1\", which a.csv row 1 has [{\"id\":\"1\",\"x\":\"b\"}]",
-		"b.jsonl:1 row 1: b.jsonl:1: duplicate item_id \"6\", which a.csv row 7 has [{\"id\":6}]",
-		"b.jsonl:4 row 4: b.jsonl:4: duplicate item_id \"8\", which b.jsonl row 3 has [{\"id\":8}]",
-		"o/8:0 row 0: o/8: duplicate item_id \"8\", which b.jsonl row 3 has []",
+		"a.csv:4 row 3: duplicate item_id \"1\", which a.csv row 1 has [{\"id\":\"1\",\"x\":\"b\"}]",
+		"b.jsonl:1 row 1: duplicate item_id \"6\", which a.csv row 7 has [{\"id\":6}]",
+		"b.jsonl:4 row 4: duplicate item_id \"8\", which b.jsonl row 3 has [{\"id\":8}]",
+		"o/8:0 row 0: duplicate item_id \"8\", which b.jsonl row 3 has []",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("rejects (-want +got):\n%s", diff)
