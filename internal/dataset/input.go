@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -136,8 +137,8 @@ func (in *input) at(ctx context.Context, offset int64) error {
 
 // close ends reading. To close what was only read cannot lose anything.
 func (in *input) close() {
-	for i := len(in.closers) - 1; i >= 0; i-- {
-		_ = in.closers[i]()
+	for _, closer := range slices.Backward(in.closers) {
+		_ = closer()
 	}
 }
 

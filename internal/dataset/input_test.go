@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -275,5 +276,28 @@ func TestSameNameTwice(t *testing.T) {
 	items, err := read(t, dir, Options{}, "*/x.txt")
 	if err != nil || len(items) != 2 || items[0].ID != "a/x.txt:1" {
 		t.Errorf("items %v, error %v", items, err)
+	}
+}
+
+// TestShortAnswers: a server that sends less, or a file that grows, is no end of
+// the file.
+func TestShortAnswers(t *testing.T) {
+	const content = "{\"id\":1}\n{\"id\":2}\n"
+	for size, want := range map[int64]string{
+		int64(len(content)):     "",
+		int64(len(content)) + 5: "the file ended 5 bytes too early",
+		9:                       "the file has grown while it was read",
+	} {
+		src := rowsOf(t, "a.jsonl", []byte(content), Options{})
+		src.file.open = func(_ ctxType, offset int64) (readCloser, error) {
+			return &exact{ReadCloser: io.NopCloser(strings.NewReader(content[offset:])), left: size - offset}, nil
+		}
+		var last error
+		for _, err := range src.entries(t.Context(), Position{}, true) {
+			last = err
+		}
+		if (last == nil) != (want == "") || last != nil && !strings.Contains(last.Error(), want) {
+			t.Errorf("size %d: error %v, want %q", size, last, want)
+		}
 	}
 }

@@ -254,7 +254,7 @@ func (t *parquetReader) assemble() (row, error) {
 	}
 	r := row{data: append(data, '}'), bad: bad}
 	if bad == nil && t.id != nil {
-		r.id, r.bad = idText(id[:len(id):len(id)], t.id.name)
+		r.id, r.bad = idText(id, t.id.name)
 	}
 	if r.bad != nil {
 		r.data, r.raw = nil, r.data

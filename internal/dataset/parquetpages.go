@@ -150,12 +150,15 @@ func (p *pageChecker) lz4(header *format.PageHeader, at int64) error {
 	if _, err := p.at.ReadAt(p.packed, at); err != nil {
 		return err
 	}
-	n, err := lz4.UncompressBlock(p.packed, p.unpacked)
 	if packed == 0 {
 		return nil
 	}
-	if err != nil || n != unpacked {
-		return fmt.Errorf("%w: page at %d: LZ4: %d of %d bytes (%v)", errPages, at, n, unpacked, err)
+	n, err := lz4.UncompressBlock(p.packed, p.unpacked)
+	if err == nil && n != unpacked {
+		err = fmt.Errorf("%d bytes instead of %d", n, unpacked)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: page at %d: LZ4: %w", errPages, at, err)
 	}
 	return nil
 }
