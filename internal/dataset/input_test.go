@@ -260,6 +260,16 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
+// A name of a column is no signature.
+func TestHeadersLikeSignatures(t *testing.T) {
+	for _, name := range []string{"PARENT", "ORC", "BZh", "PK", "Objects", "GIF89a", "PAR"} {
+		items, err := read(t, write(t, map[string]string{"a.csv": name + ",id\nx,1\n"}), Options{}, "a.csv")
+		if err != nil || len(items) != 1 {
+			t.Errorf("%s: %v, error %v", name, items, err)
+		}
+	}
+}
+
 func TestDelimiterHint(t *testing.T) {
 	_, err := read(t, write(t, map[string]string{"a.csv": "id;x\n1;2\n"}), Options{}, "a.csv")
 	if err == nil || !strings.Contains(err.Error(), `its columns seem to be separated by ';': say --delimiter ';'`) {

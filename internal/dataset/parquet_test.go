@@ -123,7 +123,7 @@ func TestParquetThatIsNone(t *testing.T) {
 		{"", Options{}, "the file is not right Parquet, or cut: it has 0 bytes"},
 		{"id\n1\n2\n3\n4\n5\n", Options{}, "the file is not right Parquet, or cut: it does not begin and end with PAR1"},
 		{good[:len(good)-1], Options{}, "it does not begin and end with PAR1"},
-		{strings.Replace(good, "PAR1", "PARE", 1), Options{}, "is an encrypted Parquet file"},
+		{strings.Replace(good, "PAR1", "PARE", 1), Options{}, "the file is encrypted Parquet, which is not read"},
 		{good[:len(good)-8] + "\xff\xff\xff\xef" + "PAR1", Options{}, "a footer of 4026531839 bytes in a file of"},
 		{good, Options{IDField: "key"}, `no column "key" in the file (id); name the column with the ID with --id-field`},
 		{good, Options{Columns: []string{"x"}}, `no column "x" in the file (id); name columns that it has with --columns`},
