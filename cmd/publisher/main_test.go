@@ -26,6 +26,12 @@ import (
 
 const databaseName = "projects/demo/instances/spotbatch/databases/spotbatch"
 
+// settings are the configuration of all tests.
+var settings = []string{
+	"SPOTBATCH_PROJECT=demo", "SPOTBATCH_PUBSUB_TOPIC=items", "SPOTBATCH_PUBSUB_SUBSCRIPTION=items-workers",
+	"SPOTBATCH_PUBSUB_DEAD_LETTER_TOPIC=items-dead", "SPOTBATCH_SPANNER_DATABASE=" + databaseName,
+}
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"publisher": main})
 }
@@ -53,11 +59,8 @@ func TestScripts(t *testing.T) {
 			env.Defer(server.Close)
 			env.Values[serverKey{}] = server
 			env.Vars = append(env.Vars, server.Env()...)
-			env.Vars = append(env.Vars,
-				"SPOTBATCH_PROJECT=demo", "SPOTBATCH_PUBSUB_TOPIC=items", "SPOTBATCH_PUBSUB_SUBSCRIPTION=items-workers",
-				"SPOTBATCH_PUBSUB_DEAD_LETTER_TOPIC=items-dead", "SPOTBATCH_SPANNER_DATABASE="+databaseName,
-				"XDG_CACHE_HOME="+filepath.Join(env.WorkDir, "cache"),
-			)
+			env.Vars = append(env.Vars, settings...)
+			env.Vars = append(env.Vars, "XDG_CACHE_HOME="+filepath.Join(env.WorkDir, "cache"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

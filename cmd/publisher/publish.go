@@ -172,6 +172,16 @@ func (a *app) summary(s publish.Summary) {
 	for _, problem := range s.Problems {
 		fmt.Fprintf(a.stdout, "left out: %v\n", problem)
 	}
+	if s.Took == 0 {
+		fmt.Fprintf(a.stdout, "run %s is published already; there was nothing to do\n", a.runID)
+	} else {
+		a.speed(s)
+	}
+	a.counts(s.Total)
+	fmt.Fprintf(a.stdout, "published %d items as run %s; follow it with: %s\n", s.Total.Items, a.runID, a.next("status --run "+a.runID+" --watch"))
+}
+
+func (a *app) speed(s publish.Summary) {
 	published := s.Total.Items - s.Before.Items
 	if s.Before.Items > 0 {
 		fmt.Fprintf(a.stdout, "%s items were published before\n", progress.Number(s.Before.Items))
@@ -181,8 +191,6 @@ func (a *app) summary(s publish.Summary) {
 		perSecond = float64(published) / s.Took.Seconds()
 	}
 	fmt.Fprintf(a.stdout, "%s items in %s, %s items/s\n", progress.Number(published), progress.Duration(s.Took), progress.Number(int64(perSecond)))
-	a.counts(s.Total)
-	fmt.Fprintf(a.stdout, "published %d items as run %s; follow it with: %s\n", s.Total.Items, a.runID, a.next("status --run "+a.runID+" --watch"))
 }
 
 // counts shows that nothing was passed over in silence.

@@ -125,7 +125,8 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 	}
 	w, err = worker.New(p.workerConfig(), worker.Deps{
 		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: runner,
-		Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
+		Cancellations: db.Cancellations(),
+		Log:           p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	})
 	if err != nil {
 		closeAll()

@@ -129,4 +129,4 @@ func (b *bucket) explain(permission string, err error) error {
 	return err
 }
 
-func (b *bucket) close(bool) error { return b.client.Close() }
+func (b *bucket) close() error { return b.client.Close() }

@@ -106,11 +106,4 @@ func (d *dir) remove(_ context.Context, number uint64) error {
 	return nil
 }
 
-func (d *dir) close(empty bool) error {
-	if empty {
-		// While it is locked. What cannot be removed does no harm.
-		_ = os.Remove(d.lock.Name())
-		_ = os.Remove(d.path)
-	}
-	return d.lock.Close()
-}
+func (d *dir) close() error { return d.lock.Close() }

@@ -43,9 +43,8 @@ type store interface {
 	create(ctx context.Context, number uint64, data []byte) error
 	// remove removes an object; one that is not there is no error.
 	remove(ctx context.Context, number uint64) error
-	// close releases what the store holds; with empty it first removes what an
-	// empty state leaves behind.
-	close(empty bool) error
+	// close releases what the store holds.
+	close() error
 }
 
 // errAbsent says that there is no object of that number.
@@ -63,8 +62,6 @@ type State struct {
 	lastSave time.Time
 	// overtaken is what every further Save returns.
 	overtaken error
-	// empty says that Clear has removed everything.
-	empty bool
 }
 
 // Where is the directory or the address of the state.
@@ -185,29 +182,9 @@ func (s *State) sweep(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// Clear removes all snapshots: what they were for is done.
-func (s *State) Clear(ctx context.Context) error {
-	if s.overtaken != nil {
-		return s.overtaken
-	}
-	taken, err := s.store.list(ctx)
-	if err != nil {
-		return fmt.Errorf("clear state %s: %w", s.where, err)
-	}
-	// The oldest first: a part of this leaves the newest standing.
-	slices.Sort(taken)
-	for _, number := range taken {
-		if err := s.store.remove(ctx, number); err != nil {
-			return fmt.Errorf("clear state %s: %w", s.where, err)
-		}
-	}
-	s.empty = true
-	return nil
-}
-
 // Close lets others use the state.
 func (s *State) Close() error {
-	if err := s.store.close(s.empty); err != nil {
+	if err := s.store.close(); err != nil {
 		return fmt.Errorf("close state %s: %w", s.where, err)
 	}
 	return nil

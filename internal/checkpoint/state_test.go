@@ -67,9 +67,11 @@ func (m *memory) remove(_ context.Context, number uint64) error {
 	return m.call("remove", func() { delete(m.objects, number) })
 }
 
-func (*memory) close(bool) error { return nil }
+func (*memory) close() error { return nil }
 
-func newState(s store) *State { return &State{store: s, where: "here", log: slog.New(slog.DiscardHandler)} }
+func newState(s store) *State {
+	return &State{store: s, where: "here", log: slog.New(slog.DiscardHandler)}
+}
 
 // loaded returns what a new process finds.
 func loaded(t *testing.T, s store) (value string, found bool) {
@@ -110,9 +112,6 @@ func TestNewestSnapshotWinsAndOldOnesAreSwept(t *testing.T) {
 		}
 		if got := slices.Sorted(maps.Keys(m.objects)); !slices.Equal(got, []uint64{9, 10}) {
 			t.Errorf("snapshots %v are left, want the last two", got)
-		}
-		if err := s.Clear(t.Context()); err != nil || len(m.objects) > 0 {
-			t.Errorf("%d snapshots after clear, error %v", len(m.objects), err)
 		}
 	})
 }
@@ -250,9 +249,6 @@ func TestTheLaterProcessWins(t *testing.T) {
 					t.Errorf("%d saves ahead: error %v, want %v", ahead, err, ErrOvertaken)
 				}
 			}
-			if err := first.Clear(t.Context()); !errors.Is(err, ErrOvertaken) {
-				t.Errorf("clear: %v", err)
-			}
 			save(t, second, "last")
 			if value, _ := loaded(t, m); value != "last" {
 				t.Errorf("found %q, want the second's", value)
@@ -285,11 +281,8 @@ func TestDirectoryIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(again.Clear(t.Context()), again.Close()); err != nil {
+	if err := again.Close(); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(place, "r")); !os.IsNotExist(err) {
-		t.Errorf("the directory of a cleared state is still there: %v", err)
 	}
 }
 

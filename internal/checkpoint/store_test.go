@@ -60,7 +60,7 @@ func TestStores(t *testing.T) {
 	for name, newStore := range stores {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
-			defer s.close(false)
+			defer s.close()
 			ctx := t.Context()
 			if taken, err := s.list(ctx); err != nil || len(taken) > 0 {
 				t.Errorf("taken %v, error %v", taken, err)

@@ -24,8 +24,6 @@ type Checkpoint interface {
 	// checkpoint.ErrOvertaken says that another publisher has gone on with the
 	// run.
 	Save(ctx context.Context, value any) error
-	// Clear forgets everything.
-	Clear(ctx context.Context) error
 }
 
 // NoCheckpoint keeps nothing: an interrupted publish begins anew.
@@ -36,9 +34,6 @@ func (NoCheckpoint) Load(context.Context, any) (bool, error) { return false, nil
 
 // Save implements Checkpoint.
 func (NoCheckpoint) Save(context.Context, any) error { return nil }
-
-// Clear implements Checkpoint.
-func (NoCheckpoint) Clear(context.Context) error { return nil }
 
 // snapshot is what Checkpoint keeps of a run.
 type snapshot struct {

@@ -270,8 +270,7 @@ type memoryCheckpoint struct {
 	saves []time.Time
 	// fail is asked before each save; applied says whether it is kept although
 	// an error is returned.
-	fail    func(save int) (applied bool, err error)
-	cleared bool
+	fail func(save int) (applied bool, err error)
 }
 
 func (c *memoryCheckpoint) Load(_ context.Context, value any) (bool, error) {
@@ -302,13 +301,6 @@ func (c *memoryCheckpoint) Save(ctx context.Context, value any) error {
 		c.data = data
 	}
 	return err
-}
-
-func (c *memoryCheckpoint) Clear(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.data, c.cleared = nil, true
-	return nil
 }
 
 var errBroken = errors.New("broken")

@@ -254,13 +254,13 @@ func (p *pass) finish(ctx context.Context, cause error) error {
 		if err := p.update(detached, StatePublished, total, updateTimeout); err != nil {
 			return fmt.Errorf("all %d items are published, but the run is not recorded as such; give the same command again: %w", total, err)
 		}
-		if err := p.state.Clear(detached); err != nil {
-			p.log.Warn("state not cleared; it does no harm", "run_id", p.run.ID, "error", err)
-		}
 		return nil
 	}
 	switch {
-	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrPublished), errors.Is(cause, ErrNoRun), errors.Is(cause, checkpoint.ErrOvertaken):
+	case errors.Is(cause, ErrPublished):
+		p.log.Info("another publisher has published the run to its end", "run_id", p.run.ID, "published_here", done)
+		return nil
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrNoRun), errors.Is(cause, checkpoint.ErrOvertaken):
 		// The run is somebody else's now.
 		return fmt.Errorf("publishing run %s ended with %d of %d items: %w", p.run.ID, done, total, cause)
 	}

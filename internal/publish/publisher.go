@@ -119,7 +119,8 @@ func (s *Stopped) Unwrap() error { return s.Cause }
 // Run publishes data as the run runID; shape is the options that decide what
 // its items are. An earlier publish that did not come to its end is gone on
 // with, as far as state knows how far it was, and begun anew where it does
-// not. A dataset that has changed since is refused.
+// not. A dataset that has changed since is refused. When state knows that all
+// of it is published there is nothing to do, and Took is zero.
 //
 // After an error, or when ctx is done, everything that was sent and can still
 // be confirmed has been counted, and the same call goes on with it. A stop is
@@ -130,14 +131,17 @@ func (p *Publisher) Run(ctx context.Context, runID string, data Dataset, shape s
 		return summary, err
 	}
 	run, err := p.runs.Get(ctx, runID)
-	if err == nil {
-		err = mayPublish(run, data)
-	}
 	if err != nil && !errors.Is(err, ErrNoRun) {
 		return summary, err
 	}
+	if run.ID != "" && run.Dataset != data.Name() {
+		return summary, fmt.Errorf("run %s was begun with another dataset (%s); give that one, or name another run with --run", run.ID, run.Dataset)
+	}
 	saved, found, err := p.load(ctx, run, data, shape, state)
 	if err != nil {
+		return summary, err
+	}
+	if err := mayPublish(run, found); err != nil {
 		return summary, err
 	}
 	if !found || saved.needsCheck() {
@@ -153,6 +157,9 @@ func (p *Publisher) Run(ctx context.Context, runID string, data Dataset, shape s
 		}
 		summary.Problems = report.Problems
 		saved.Total, saved.Sources = report.Counts, report.Sources
+	}
+	if run.State == StatePublished {
+		return Summary{Total: saved.Total, Before: saved.Total}, nil
 	}
 	if run, err = p.begin(ctx, runID, data, found, saved.After.Counts); err != nil {
 		return summary, p.stopped(ctx, err)
@@ -204,7 +211,7 @@ func (p *Publisher) begin(ctx context.Context, runID string, data Dataset, resum
 		p.log.Info("run was not published to its end, and how far it was is not known here; publishing it from the start",
 			"run_id", runID, "published_before", run.Published)
 	}
-	return run, mayPublish(run, data)
+	return run, mayPublish(run, false)
 }
 
 // stopped turns the error of a call into a stop, if ctx was the reason.
@@ -215,13 +222,13 @@ func (p *Publisher) stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// mayPublish says whether a publish of data may go on with run.
-func mayPublish(run Run, data Dataset) error {
-	switch {
-	case run.State != StatePublishing:
-		return fmt.Errorf("run %s is %s already, with %d items; name another run with --run", run.ID, run.State, run.Published)
-	case run.Dataset != data.Name():
-		return fmt.Errorf("run %s was begun with another dataset (%s); give that one, or name another run with --run", run.ID, run.Dataset)
+// mayPublish says whether a publish may go on with run, which has no ID when
+// there is none. A run that is published is nothing to fail about if it is
+// known to be this very publish: it was killed when all was done but to say so,
+// or somebody has typed the same line twice.
+func mayPublish(run Run, known bool) error {
+	if run.ID == "" || run.State == StatePublishing || run.State == StatePublished && known {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("run %s is %s already, with %d items; name another run with --run", run.ID, run.State, run.Published)
 }

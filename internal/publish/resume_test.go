@@ -64,8 +64,10 @@ func TestResumeGoesOnBehindWhatIsConfirmed(t *testing.T) {
 			if run := runs.rows["r"]; run.State != StatePublished || run.Published != n {
 				t.Errorf("run %+v, want %d published", run, n)
 			}
-			if !state.cleared {
-				t.Error("the state is left behind")
+			// Once more is harmless.
+			again, err := newPublisher(t, topic, window, runs).Run(t.Context(), "r", data, "", state)
+			if err != nil || again.Took != 0 || again.Before.Items != n || len(topic.sent) != before+n-failing {
+				t.Errorf("failing %d: again: %+v, error %v", failing, again, err)
 			}
 			if data.checks != 1 {
 				t.Errorf("the dataset was checked %d times, want once", data.checks)
@@ -98,12 +100,12 @@ func TestKilledAnywherePublishesTheRest(t *testing.T) {
 			confirmed, before := runs.rows["r"].Published, len(topic.sent)
 			state.fail = nil
 			if _, err := newPublisher(t, topic, window, runs).Run(t.Context(), "r", data, "", state); err != nil {
-				if second*7 < n-4 {
-					t.Fatalf("second %d: %v", second, err)
-				}
-				return // it had come to its end
+				t.Fatalf("second %d: %v", second, err)
 			}
 			again := sentIDs(topic, before)
+			if len(again) == 0 {
+				return // it had come to its end before
+			}
 			if run := runs.rows["r"]; run.State != StatePublished || run.Published != n-4 {
 				t.Errorf("second %d: run %+v", second, run)
 			}
@@ -223,7 +225,7 @@ func TestRunThatIsLostToAnotherStops(t *testing.T) {
 		want error
 	}{
 		{"cancelled", func(r *memoryRuns, _ *memoryCheckpoint) { r.set("r", StateCancelled) }, ErrCancelled},
-		{"published by another", func(r *memoryRuns, _ *memoryCheckpoint) { r.set("r", StatePublished) }, ErrPublished},
+		{"published by another", func(r *memoryRuns, _ *memoryCheckpoint) { r.set("r", StatePublished) }, nil},
 		{"purged", func(r *memoryRuns, _ *memoryCheckpoint) { r.set("r", "") }, ErrNoRun},
 		{"overtaken", func(_ *memoryRuns, c *memoryCheckpoint) {
 			c.mu.Lock()
@@ -289,7 +291,6 @@ func (slowCheckpoint) Save(ctx context.Context, value any) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
-func (slowCheckpoint) Clear(context.Context) error { return nil }
 
 func TestStateThatCannotBeWrittenAtTheStartEndsThePublish(t *testing.T) {
 	topic, state := &memoryTopic{}, &memoryCheckpoint{fail: func(int) (bool, error) { return false, errBroken }}

@@ -20,12 +20,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bundle is a worker with fakes on all sides, inside a synctest bubble.
 type bundle struct {
-	t      *testing.T
-	cfg    worker.Config
-	source *workertest.Source
-	store  *workertest.Store
-	runner *infertest.Fake
-	worker *worker.Worker
+	t             *testing.T
+	cfg           worker.Config
+	source        *workertest.Source
+	store         *workertest.Store
+	runner        *infertest.Fake
+	cancellations worker.Cancellations // nil for none
+	worker        *worker.Worker
 	// change may exchange what the worker is given.
 	change func(*worker.Deps)
 
@@ -63,7 +64,7 @@ func (f fetchFunc) Fetch(ctx context.Context, uri string) ([]byte, error) { retu
 func (b *bundle) start() {
 	b.t.Helper()
 	deps := worker.Deps{
-		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner,
+		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner, Cancellations: b.cancellations,
 		Fetcher: fetchFunc(func(_ context.Context, uri string) ([]byte, error) {
 			if strings.HasPrefix(uri, "gone:") {
 				return nil, worker.Failf(worker.ClassInvalidInput, "%s does not exist", uri)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -48,7 +49,7 @@ type Config struct {
 }
 
 // Deps are the collaborators of a worker. Source, DeadLetters, Store, Fetcher
-// and Runner are required; a nil Log, Meter or Tracer means none.
+// and Runner are required; nil Cancellations, Log, Meter or Tracer mean none.
 type Deps struct {
 	Source      Source
 	DeadLetters DeadLetters
@@ -56,12 +57,22 @@ type Deps struct {
 	Fetcher     Fetcher
 	Runner      Runner
 
+	Cancellations Cancellations
+
 	Log    *slog.Logger
 	Meter  metric.MeterProvider
 	Tracer trace.TracerProvider
 }
 
+// noCancellations is for stores without runs.
+type noCancellations struct{}
+
+func (noCancellations) Cancelled(context.Context) (map[string]bool, error) { return nil, nil }
+
 func (d Deps) withDefaults() Deps {
+	if d.Cancellations == nil {
+		d.Cancellations = noCancellations{}
+	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}

@@ -20,7 +20,8 @@
 //
 // settle(Ack) is called in two places only: where a commit returned success
 // for the item's result (commit.go), and where a strong read showed the result
-// to be stored already (lookup.go). Messages for which no row can exist are
+// to be stored already (lookup.go). Items of a run that was cancelled are acked
+// without a result (lookup.go): nobody wants them any more. Messages for which no row can exist are
 // acked once their record on the dead-letter topic is durable (handle.go).
 // Everything else gives the delivery back.
 //

@@ -44,9 +44,36 @@ func (w *Worker) lookup(ctx context.Context, in <-chan *task, out chan<- *task) 
 	}
 }
 
-// unstored acks the tasks whose result is stored and returns the others.
+// wanted acks the tasks of cancelled runs and returns the others. It is the one
+// place that acks an item without a result: nobody wants it any more.
+func (w *Worker) wanted(ctx context.Context, tasks []*task) []*task {
+	cancelled, err := w.deps.Cancellations.Cancelled(ctx)
+	if err != nil {
+		w.deps.Log.DebugContext(ctx, "cancelled runs not read; going on with what was known", "error", err)
+	}
+	if len(cancelled) == 0 {
+		return tasks
+	}
+	rest := tasks[:0]
+	for _, t := range tasks {
+		if !cancelled[t.item.RunID] {
+			rest = append(rest, t)
+			continue
+		}
+		if w.settle(t, Ack, "") {
+			w.metrics.item(outcomeSkipped)
+		}
+	}
+	return rest
+}
+
+// unstored acks the tasks whose result is stored, or not wanted any more, and
+// returns the others.
 func (w *Worker) unstored(ctx context.Context, tasks []*task) []*task {
 	start := time.Now()
+	if tasks = w.wanted(ctx, tasks); len(tasks) == 0 {
+		return nil
+	}
 	ctx, span := w.spanOver(ctx, "lookup", tasks)
 	defer span.End()
 	keys := make([]item.Key, len(tasks))

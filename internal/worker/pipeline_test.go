@@ -361,3 +361,42 @@ func TestIntakeThatStaysBrokenEndsTheWorker(t *testing.T) {
 		}
 	})
 }
+
+// cancelled is what a worker.Cancellations answers.
+type cancelled struct {
+	runs map[string]bool
+	err  error
+}
+
+func (c cancelled) Cancelled(context.Context) (map[string]bool, error) { return c.runs, c.err }
+
+func TestItemsOfACancelledRunAreSkipped(t *testing.T) {
+	for _, err := range []error{nil, errors.New("known from before")} {
+		inBubble(t, func(b *bundle) {
+			runs := map[string]bool{"gone": true}
+			b.source.Cancelled = runs
+			b.cancellations = cancelled{runs, err}
+			b.source.Add(jsonItem("gone", "a"), jsonItem("r", "a"), jsonItem("gone", "b"))
+			b.start()
+			b.finish(3)
+			b.wantCounts(3, 0)
+			if rows := b.store.Rows(); len(rows) != 1 {
+				t.Errorf("%d rows, want that of the run that goes on", len(rows))
+			}
+			b.wantRow("a", worker.StatusOK, "")
+			if n := b.runner.Runs(item.Key{RunID: "gone", ItemID: "a"}); n != 0 {
+				t.Errorf("an item of the cancelled run was in the model %d times", n)
+			}
+		})
+	}
+}
+
+func TestUnknownCancellationsCancelNothing(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cancellations = cancelled{nil, errors.New("unavailable")}
+		b.source.Add(items(4)...)
+		b.start()
+		b.finish(4)
+		b.wantRow("a3", worker.StatusOK, "")
+	})
+}

@@ -121,6 +121,14 @@ type Store interface {
 	Commit(ctx context.Context, results []Result) []error
 }
 
+// Cancellations knows the runs whose rest nobody wants any more.
+type Cancellations interface {
+	// Cancelled returns the IDs of the cancelled runs, as of at most some
+	// seconds ago. With an error it returns what it knew before. It is safe for
+	// concurrent use; the map is not changed by anyone.
+	Cancelled(ctx context.Context) (map[string]bool, error)
+}
+
 // Fetcher loads payloads that a message only points at.
 type Fetcher interface {
 	// Fetch returns the object's bytes. An error of class ClassInvalidInput

@@ -94,6 +94,38 @@ func TestDatabasesAreKeptApart(t *testing.T) {
 	wantCode(t, "read of a dropped database", err, codes.NotFound)
 }
 
+// Two databases of one name in two instances have nothing in common.
+func TestInstancesAreKeptApart(t *testing.T) {
+	b := setup(t)
+	b.createInstance(t, "other")
+	op, err := b.databases.CreateDatabase(t.Context(), &databasepb.CreateDatabaseRequest{
+		Parent: project + "/instances/other", CreateStatement: "CREATE DATABASE spotbatch", ExtraStatements: spannerschema.Statements(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := op.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := b.open(t, project+"/instances/other/databases/spotbatch")
+	if _, err := other.Apply(t.Context(), []*gcp.Mutation{result{RunId: "r", ItemId: "theirs", Status: "OK"}.mutation()}); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, result{RunId: "r", ItemId: "ours", Status: "OK"})
+	for client, want := range map[*gcp.Client]string{b.client: "ours", other: "theirs"} {
+		if got := items(t, client.Single().Read(t.Context(), "Results", gcp.AllKeys(), []string{"ItemId"})); !slices.Equal(got, []string{want}) {
+			t.Errorf("items = %v, want %s", got, want)
+		}
+	}
+	if err := b.instances.DeleteInstance(t.Context(), &instancepb.DeleteInstanceRequest{Name: project + "/instances/other"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = other.Single().ReadRow(t.Context(), "Results", gcp.Key{"r", 0, "theirs"}, []string{"ItemId"})
+	wantCode(t, "read in a deleted instance", err, codes.NotFound)
+	_, err = b.client.Single().ReadRow(t.Context(), "Results", gcp.Key{"r", 0, "ours"}, []string{"ItemId"})
+	wantCode(t, "read in the instance that is left", err, codes.OK)
+}
+
 func TestCreateDatabaseRefusals(t *testing.T) {
 	b := setup(t)
 	for name, test := range map[string]struct {

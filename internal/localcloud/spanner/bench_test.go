@@ -42,6 +42,7 @@ func BenchmarkSingleRowCommits(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 			if before > 0 {
 				b.ReportMetric(perRow, "B/row")
+				b.ReportMetric(perRow*float64(before)/1e6, "MB")
 			}
 		})
 	}

@@ -42,20 +42,21 @@ func (db *database) commitTransaction(tx *transaction, req *spannerpb.CommitRequ
 		return tx.response, nil
 	case tx.finished:
 		return nil, status.Error(codes.FailedPrecondition, "Cannot commit a transaction after Rollback() has been called, or after its commit failed.")
-	case tx.readOnly:
-		return nil, status.Error(codes.FailedPrecondition, "Cannot commit a read-only transaction.")
+	case tx.mode != readWrite:
+		return nil, status.Error(codes.FailedPrecondition, "Cannot commit a read-only or partitioned DML transaction.")
 	}
-	resp, err := db.commit(rows.Commit{Reads: tx.reads, ReadAt: tx.readAt}, req.GetMutations(), req.GetReturnCommitStats())
-	tx.finished, tx.reads, tx.response = true, nil, resp
+	resp, err := db.commit(rows.Commit{Mutations: tx.pending, Reads: tx.reads, ReadAt: tx.readAt}, req.GetMutations(), req.GetReturnCommitStats())
+	tx.finished, tx.reads, tx.pending, tx.response = true, nil, nil, resp
 	return resp, err
 }
 
-// commit applies mutations on top of what the commit already says about reads.
+// commit applies mutations on top of what the commit already holds.
 func (db *database) commit(c rows.Commit, mutations []*spannerpb.Mutation, stats bool) (*spannerpb.CommitResponse, error) {
-	var err error
-	if c.Mutations, err = db.decodeMutations(mutations); err != nil {
+	decoded, err := db.decodeMutations(mutations)
+	if err != nil {
 		return nil, err
 	}
+	c.Mutations = append(c.Mutations, decoded...)
 	committed, err := db.rows.Commit(c)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
@@ -88,27 +89,40 @@ func (db *database) deleteSession(name string) {
 	delete(db.sessions, name)
 }
 
-// transaction is a read-only or read-write transaction that has an ID.
+// mode is what a transaction is for.
+type mode uint8
+
+const (
+	readWrite mode = iota
+	readOnly
+	partitionedDML // one statement, which may be done in parts
+)
+
+// transaction is a transaction that has an ID.
 type transaction struct {
-	id       string
-	readOnly bool
+	id   string
+	mode mode
 
 	mu       sync.Mutex
 	used     time.Time
 	readAt   int64 // 0 until the first read of a read-write transaction
 	reads    []rows.ReadSpan
-	finished bool                      // committed or rolled back
-	response *spannerpb.CommitResponse // of the commit, once there is one
+	pending  []rows.Mutation            // of its DML statements
+	written  map[string]map[string]bool // of them, by table (lower case) and encoded key: whether the row is there now
+	seqno    int64                      // of the last request with DML
+	replay   proto.Message              // its answer
+	finished bool                       // committed or rolled back
+	response *spannerpb.CommitResponse  // of the commit, once there is one
 }
 
-// begin makes a transaction. readAt is 0 for a read-write one.
-func (db *database) begin(readOnly bool, readAt int64) *transaction {
+// begin makes a transaction. readAt is 0 for one that has not read yet.
+func (db *database) begin(mode mode, readAt int64) *transaction {
 	now := time.Now()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.sweep(now)
 	db.issued++
-	tx := &transaction{id: fmt.Sprintf("%s-%d", db.nonce, db.issued), readOnly: readOnly, readAt: readAt, used: now}
+	tx := &transaction{id: fmt.Sprintf("%s-%d", db.nonce, db.issued), mode: mode, readAt: readAt, used: now}
 	db.transactions[tx.id] = tx
 	return tx
 }
@@ -160,7 +174,7 @@ func (tx *transaction) snapshot(rows engine) (int64, error) {
 
 // observed records what a read-write transaction is about to read.
 func (tx *transaction) observed(table *rows.Table, spans []rows.Span) {
-	if tx.readOnly {
+	if tx.mode == readOnly {
 		return
 	}
 	tx.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/parse"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
@@ -34,6 +35,8 @@ func list(values ...string) *structpb.ListValue {
 	}
 	return l
 }
+
+var forWriting = &spannerpb.TransactionOptions{Mode: &spannerpb.TransactionOptions_ReadWrite_{ReadWrite: &spannerpb.TransactionOptions_ReadWrite{}}}
 
 // acceptable fails the test for a code that the service would not answer to a bad request.
 func acceptable(t *testing.T, err error) {
@@ -72,9 +75,7 @@ func FuzzCommit(f *testing.F) {
 		}
 		_, err := api.Commit(t.Context(), &spannerpb.CommitRequest{
 			Session: session, Mutations: []*spannerpb.Mutation{&mutation, &mutation},
-			Transaction: &spannerpb.CommitRequest_SingleUseTransaction{SingleUseTransaction: &spannerpb.TransactionOptions{
-				Mode: &spannerpb.TransactionOptions_ReadWrite_{ReadWrite: &spannerpb.TransactionOptions_ReadWrite{}},
-			}},
+			Transaction: &spannerpb.CommitRequest_SingleUseTransaction{SingleUseTransaction: forWriting},
 		})
 		acceptable(t, err)
 		_, err = api.Read(t.Context(), &spannerpb.ReadRequest{
@@ -87,22 +88,39 @@ func FuzzCommit(f *testing.F) {
 // FuzzExecuteSQL sends any query request: text, parameters, types.
 func FuzzExecuteSQL(f *testing.F) {
 	api, session := fuzzed(f)
-	data, err := proto.Marshal(&spannerpb.ExecuteSqlRequest{
-		Sql:        "SELECT K, I FROM T WHERE K = @k AND I IN UNNEST(@i) LIMIT @n",
-		Params:     &structpb.Struct{Fields: map[string]*structpb.Value{"k": structpb.NewStringValue("a"), "n": structpb.NewStringValue("1"), "i": structpb.NewListValue(list("1", "2"))}},
-		ParamTypes: map[string]*spannerpb.Type{"i": {Code: spannerpb.TypeCode_ARRAY, ArrayElementType: &spannerpb.Type{Code: spannerpb.TypeCode_INT64}}},
-	})
-	if err != nil {
-		f.Fatal(err)
+	for _, sql := range []string{
+		"SELECT K, I FROM T WHERE K = @k AND I IN UNNEST(@i) LIMIT @n",
+		"INSERT INTO T (K, I, C) VALUES (@k, 1, PENDING_COMMIT_TIMESTAMP()), ('b', @n, NULL)",
+		"UPDATE T t SET t.F = I / 2, Y = CAST(K AS BYTES) WHERE K >= @k",
+		"DELETE FROM T WHERE NOT I BETWEEN 1 AND 2 OR B",
+	} {
+		data, err := proto.Marshal(&spannerpb.ExecuteSqlRequest{
+			Sql:        sql,
+			Params:     &structpb.Struct{Fields: map[string]*structpb.Value{"k": structpb.NewStringValue("a"), "n": structpb.NewStringValue("1"), "i": structpb.NewListValue(list("1", "2"))}},
+			ParamTypes: map[string]*spannerpb.Type{"i": {Code: spannerpb.TypeCode_ARRAY, ArrayElementType: &spannerpb.Type{Code: spannerpb.TypeCode_INT64}}},
+		})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
 	}
-	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var req spannerpb.ExecuteSqlRequest
 		if proto.Unmarshal(data, &req) != nil {
 			return
 		}
 		req.Session, req.Transaction = session, nil
-		_, err := api.ExecuteSql(t.Context(), &req)
+		if parse.IsChange(req.GetSql()) {
+			req.Transaction = &spannerpb.TransactionSelector{Selector: &spannerpb.TransactionSelector_Begin{Begin: forWriting}}
+		}
+		set, err := api.ExecuteSql(t.Context(), &req)
 		acceptable(t, err)
+		if _, err := proto.Marshal(set); err != nil {
+			t.Errorf("the answer cannot be sent: %v", err)
+		}
+		if tx := set.GetMetadata().GetTransaction().GetId(); len(tx) > 0 {
+			_, err := api.Commit(t.Context(), &spannerpb.CommitRequest{Session: session, Transaction: &spannerpb.CommitRequest_TransactionId{TransactionId: tx}})
+			acceptable(t, err)
+		}
 	})
 }

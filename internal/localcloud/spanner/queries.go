@@ -2,18 +2,21 @@ package spanner
 
 import (
 	"context"
-	"strings"
 
 	"cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/parse"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/query"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
 func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlRequest) (*spannerpb.ResultSet, error) { //nolint:revive // the protocol's name
+	if parse.IsChange(req.GetSql()) {
+		return a.executeChange(ctx, req)
+	}
 	res, err := a.prepareQuery(ctx, req)
 	if err != nil {
 		return nil, err
@@ -22,6 +25,13 @@ func (a *dataAPI) ExecuteSql(ctx context.Context, req *spannerpb.ExecuteSqlReque
 }
 
 func (a *dataAPI) ExecuteStreamingSql(req *spannerpb.ExecuteSqlRequest, stream spannerpb.Spanner_ExecuteStreamingSqlServer) error { //nolint:revive // the protocol's name
+	if parse.IsChange(req.GetSql()) {
+		changed, err := a.executeChange(stream.Context(), req)
+		if err != nil {
+			return err
+		}
+		return stream.Send(&spannerpb.PartialResultSet{Metadata: changed.GetMetadata(), Stats: changed.GetStats()})
+	}
 	res, err := a.prepareQuery(stream.Context(), req)
 	if err != nil {
 		return err
@@ -35,13 +45,8 @@ func (a *dataAPI) prepareQuery(ctx context.Context, req *spannerpb.ExecuteSqlReq
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case req.GetQueryMode() != spannerpb.ExecuteSqlRequest_NORMAL:
-		return nil, status.Errorf(codes.Unimplemented, "localcloud does not support query mode %s.", req.GetQueryMode())
-	case len(req.GetPartitionToken()) > 0:
-		return nil, status.Error(codes.Unimplemented, "localcloud does not support partitioned queries.")
-	case isDML(req.GetSql()):
-		return nil, status.Error(codes.Unimplemented, "localcloud does not support DML: write with mutations.")
+	if err := checkMode(req); err != nil {
+		return nil, err
 	}
 	params, err := decodeParams(req)
 	if err != nil {
@@ -56,7 +61,9 @@ func (a *dataAPI) prepareQuery(ctx context.Context, req *spannerpb.ExecuteSqlReq
 		return nil, err
 	}
 	if table, spans := compiled.Reads(); table != nil {
-		v.observe(table, spans)
+		if err := v.observe(table, spans); err != nil {
+			return nil, err
+		}
 	}
 	res := &result{view: v, await: db.rows.AwaitTimestamp, run: compiled.Run}
 	for _, column := range compiled.Columns {
@@ -65,21 +72,27 @@ func (a *dataAPI) prepareQuery(ctx context.Context, req *spannerpb.ExecuteSqlReq
 	return res, nil
 }
 
-func isDML(sql string) bool {
-	fields := strings.Fields(sql)
-	if len(fields) == 0 {
-		return false
-	}
-	switch strings.ToUpper(fields[0]) {
-	case "INSERT", "UPDATE", "DELETE":
-		return true
+// checkMode names what localcloud does not do with a statement.
+func checkMode(req *spannerpb.ExecuteSqlRequest) error {
+	switch {
+	case req.GetQueryMode() != spannerpb.ExecuteSqlRequest_NORMAL:
+		return status.Errorf(codes.Unimplemented, "localcloud does not support query mode %s.", req.GetQueryMode())
+	case len(req.GetPartitionToken()) > 0:
+		return status.Error(codes.Unimplemented, "localcloud does not support partitioned queries.")
 	default:
-		return false
+		return nil
 	}
 }
 
-// decodeParams reads the parameters of a query. One without a declared type keeps it open.
-func decodeParams(req *spannerpb.ExecuteSqlRequest) (map[string]query.Param, error) {
+// parametrised is a statement with its parameters, in either of the protocol's messages.
+type parametrised interface {
+	GetSql() string
+	GetParams() *structpb.Struct
+	GetParamTypes() map[string]*spannerpb.Type
+}
+
+// decodeParams reads the parameters of a statement. One without a declared type keeps it open.
+func decodeParams(req parametrised) (map[string]query.Param, error) {
 	params := make(map[string]query.Param, len(req.GetParams().GetFields()))
 	for name, value := range req.GetParams().GetFields() {
 		param, err := decodeParam(req.GetParamTypes()[name], value)

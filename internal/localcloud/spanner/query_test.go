@@ -1,7 +1,6 @@
 package spanner_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -202,16 +201,5 @@ func TestLongStreams(t *testing.T) {
 		}); err != nil || next != n {
 			t.Errorf("%s: %d rows, %v, want %d", name, next, err, n)
 		}
-	}
-}
-
-func TestDMLIsRefusedByName(t *testing.T) {
-	b := setup(t, counterTable)
-	_, err := b.client.ReadWriteTransaction(t.Context(), func(ctx context.Context, tx *gcp.ReadWriteTransaction) error {
-		_, err := tx.Update(ctx, gcp.NewStatement("DELETE FROM Counters WHERE TRUE"))
-		return err
-	})
-	if gcp.ErrCode(err) != codes.Unimplemented || !strings.Contains(gcp.ErrDesc(err), "DML") {
-		t.Errorf("DML = %v, want Unimplemented", err)
 	}
 }

@@ -69,7 +69,9 @@ func (a *dataAPI) prepareRead(ctx context.Context, req *spannerpb.ReadRequest) (
 	if err != nil {
 		return nil, err
 	}
-	v.observe(table, spans)
+	if err := v.observe(table, spans); err != nil {
+		return nil, err
+	}
 	return &result{fields: fields, view: v, await: db.rows.AwaitTimestamp, run: func(ctx context.Context, readAt int64, emit func([]any) error) error {
 		out := make([]any, len(columns))
 		left := req.GetLimit() // 0: no limit

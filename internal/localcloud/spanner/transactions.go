@@ -33,13 +33,13 @@ func (a *dataAPI) Rollback(_ context.Context, req *spannerpb.RollbackRequest) (*
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.readOnly {
-		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a read-only transaction.")
+	if tx.mode != readWrite {
+		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a read-only or partitioned DML transaction.")
 	}
 	if tx.response != nil {
 		return nil, status.Error(codes.FailedPrecondition, "Cannot rollback a transaction after Commit() has been called.")
 	}
-	tx.finished, tx.reads = true, nil
+	tx.finished, tx.reads, tx.pending = true, nil, nil
 	return &emptypb.Empty{}, nil
 }
 
@@ -47,7 +47,7 @@ func (a *dataAPI) Rollback(_ context.Context, req *spannerpb.RollbackRequest) (*
 func (db *database) beginTransaction(ctx context.Context, options *spannerpb.TransactionOptions) (*transaction, *spannerpb.Transaction, error) {
 	switch mode := options.GetMode().(type) {
 	case *spannerpb.TransactionOptions_ReadWrite_:
-		tx := db.begin(false, 0)
+		tx := db.begin(readWrite, 0)
 		return tx, &spannerpb.Transaction{Id: []byte(tx.id)}, nil
 	case *spannerpb.TransactionOptions_ReadOnly_:
 		switch mode.ReadOnly.GetTimestampBound().(type) {
@@ -58,14 +58,15 @@ func (db *database) beginTransaction(ctx context.Context, options *spannerpb.Tra
 		if err != nil {
 			return nil, nil, err
 		}
-		tx := db.begin(true, readAt)
+		tx := db.begin(readOnly, readAt)
 		begun := &spannerpb.Transaction{Id: []byte(tx.id)}
 		if mode.ReadOnly.GetReturnReadTimestamp() {
 			begun.ReadTimestamp = timestamppb.New(time.UnixMicro(readAt))
 		}
 		return tx, begun, nil
 	case *spannerpb.TransactionOptions_PartitionedDml_:
-		return nil, nil, status.Error(codes.Unimplemented, "localcloud does not support partitioned DML.")
+		tx := db.begin(partitionedDML, 0)
+		return tx, &spannerpb.Transaction{Id: []byte(tx.id)}, nil
 	default:
 		return nil, nil, status.Error(codes.InvalidArgument, "Invalid transaction options: no mode is set.")
 	}
@@ -126,6 +127,9 @@ func (db *database) view(ctx context.Context, selector *spannerpb.TransactionSel
 		if err != nil {
 			return view{}, err
 		}
+		if tx.mode == partitionedDML {
+			return view{}, status.Error(codes.InvalidArgument, "PartitionedDml Transactions may only be used to execute DML statements.")
+		}
 		readAt, err := tx.snapshot(db.rows)
 		if err != nil {
 			return view{}, err
@@ -143,9 +147,15 @@ func (db *database) view(ctx context.Context, selector *spannerpb.TransactionSel
 	}
 }
 
-// observe records a read in the view's transaction, if it has one.
-func (v view) observe(table *rows.Table, spans []rows.Span) {
-	if v.tx != nil {
-		v.tx.observed(table, spans)
+// observe records a read in the view's transaction, if it has one. What DML of the same transaction has changed is
+// not there to be read before the commit: rather than an old answer there is none.
+func (v view) observe(table *rows.Table, spans []rows.Span) error {
+	if v.tx == nil {
+		return nil
 	}
+	if v.tx.hasChanged(table) {
+		return status.Errorf(codes.Unimplemented, "localcloud does not support reads of table %s after DML on it in the same transaction.", table.Name)
+	}
+	v.tx.observed(table, spans)
+	return nil
 }

@@ -28,7 +28,8 @@ type Settled struct {
 // Add was given, at most MaxHeld at once, and delivers again what was nacked
 // while Redeliver is true.
 //
-// It fails the test when an item is acked that has no row in Store.
+// It fails the test when an item is acked that has no row in Store, unless its
+// run is among Cancelled.
 type Source struct {
 	T     testing.TB
 	Store *Store
@@ -38,6 +39,8 @@ type Source struct {
 	Redeliver bool
 	// Lease is how long a delivery is held at most; 0 means for ever.
 	Lease time.Duration
+	// Cancelled are the runs whose items may be acked without a row.
+	Cancelled map[string]bool
 	// OnReceive is called at each call of Receive with its number from 0; an
 	// error ends the call at once, and so does a nil channel's counterpart:
 	// see Break.
@@ -146,7 +149,7 @@ func (s *Source) Break(err error) {
 func (s *Source) settle(d *worker.Delivery, what worker.Settlement) {
 	if what == worker.Ack {
 		it, err := item.Decode(d.Data, d.Attributes)
-		if it.RunID != "" && !s.Store.Has(it.Key) {
+		if it.RunID != "" && !s.Cancelled[it.RunID] && !s.Store.Has(it.Key) {
 			s.T.Errorf("source: %s was acked without a stored result (decode: %v)", d.MessageID, err)
 		}
 	}

@@ -42,7 +42,7 @@ type Committed struct {
 func (db *DB) Commit(c Commit) (Committed, error) {
 	now := time.Now()
 	for i := range c.Mutations {
-		if err := c.Mutations[i].check(now); err != nil {
+		if err := c.Mutations[i].Check(now); err != nil {
 			return Committed{}, err
 		}
 	}

@@ -42,8 +42,9 @@ type Mutation struct {
 	Spans []Span
 }
 
-// check refuses what no state of the rows could make right.
-func (m *Mutation) check(now time.Time) error {
+// Check refuses what no state of the rows could make right. now bounds the timestamps of columns that take the
+// commit's own.
+func (m *Mutation) Check(now time.Time) error {
 	if m.Op == Delete {
 		return nil
 	}
