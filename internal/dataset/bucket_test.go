@@ -298,3 +298,25 @@ func TestBucketsThatAreNotThere(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDoubleEnforcesPreconditions: what the tests of spilled payloads rely
+// on, for small uploads and for those in several requests.
+func TestTheDoubleEnforcesPreconditions(t *testing.T) {
+	c := newCloud(t, "spill")
+	for name, size := range map[string]int{"small": 10, "large": 17 << 20} {
+		object := c.client.Bucket("spill").Object(name)
+		write := func(w io.Writer) error { _, err := w.Write(make([]byte, size)); return err }
+		first, err := upload(t.Context(), object, "text/plain", write)
+		if err != nil || first.Size != int64(size) {
+			t.Fatalf("%s: %+v, error %v", name, first, err)
+		}
+		// The second one is refused with 412, and finds the first.
+		second, err := upload(t.Context(), object, "text/plain", func(w io.Writer) error {
+			_, err := w.Write([]byte("another"))
+			return err
+		})
+		if err != nil || second.Generation != first.Generation || second.Size != first.Size {
+			t.Errorf("%s: %+v, error %v, want generation %d", name, second, err, first.Generation)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package dataset
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -309,5 +311,18 @@ func TestShortAnswers(t *testing.T) {
 		if (last == nil) != (want == "") || last != nil && !strings.Contains(last.Error(), want) {
 			t.Errorf("size %d: error %v, want %q", size, last, want)
 		}
+	}
+}
+
+// TestStopWhileReadingStandardInput: a terminal or pipe that says nothing does
+// not keep a stop from working.
+func TestStopWhileReadingStandardInput(t *testing.T) {
+	silent, end := io.Pipe()
+	defer func() { _ = end.Close() }()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if _, err := Open(ctx, []string{"-"}, Options{Stdin: silent}); !errors.Is(err, stopped) {
+		t.Errorf("error %v, want %v", err, stopped)
 	}
 }
