@@ -242,7 +242,8 @@ func (t *parquetReader) assemble() (row, error) {
 		if data, err = column.append(data, &bad); err != nil {
 			return row{}, fmt.Errorf("row group %d, column %s: %w", t.group, column.name, noEOF(err))
 		}
-		if column == t.id {
+		data = bounded(data, &bad)
+		if column == t.id && bad == nil {
 			id = data[from:]
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,37 @@ func TestValuesThatJSONCannotHold(t *testing.T) {
 		`-9223372036854775808 {"id":-9223372036854775808,"x":-0,"text":"","doc":null}`,
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// TestLargeRows: what is larger than is read is a bad row, in one text or in
+// many.
+func TestLargeRows(t *testing.T) {
+	type row struct {
+		ID   int              `parquet:"id"`
+		Text string           `parquet:"text,zstd"`
+		List []string         `parquet:"list,zstd,list"`
+		Map  map[string]int64 `parquet:"map"`
+	}
+	part := strings.Repeat("x", 1<<20)
+	var file bytes.Buffer
+	if err := parquet.Write(&file, []row{
+		{ID: 1}, {ID: 2, Text: strings.Repeat(part, 33)}, {ID: 3}, {ID: 4, List: slices.Repeat([]string{part}, 40), Map: map[string]int64{"a": 1, "b": 2}}, {ID: 5, Text: "last"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	src := rowsOf(t, "a.parquet", file.Bytes(), Options{MaxBadRows: -1})
+	var seen []string
+	for e, err := range src.entries(t.Context(), Position{}, true) {
+		if err == nil {
+			seen = append(seen, e.ItemID)
+			continue
+		}
+		seen = append(seen, err.Error())
+	}
+	const bad = "the row has more than 33554432 bytes; no more are read"
+	if diff := cmp.Diff([]string{"1", "a.parquet row 2: " + bad, "3", "a.parquet row 4: " + bad, "5"}, seen); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }

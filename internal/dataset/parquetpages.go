@@ -20,8 +20,8 @@ const (
 	// largest ones seen hold a whole row group of a column.
 	maxFooter = 256 << 20
 	maxPage   = 1 << 30
-	// maxPageHeader is far beyond what statistics in it need.
-	maxPageHeader = 16 << 20
+	// maxPageHeader bounds a header, whose statistics may hold two whole values.
+	maxPageHeader = 256 << 20
 	// maxExpansion is beyond what any of the compressions reaches.
 	maxExpansion = 100_000
 )
