@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, localcloudtest.IgnoreClients()...) }
 
-// newBucket starts a Cloud Storage with a bucket of that name.
-func newBucket(t *testing.T, name string) *localcloud.Server {
+// newBucket starts a Cloud Storage with a bucket called states.
+func newBucket(t *testing.T) *localcloud.Server {
 	t.Helper()
 	server := localcloudtest.Start(t)
 	client, err := storage.NewClient(t.Context(), localcloudtest.StorageOptions(server)...)
@@ -32,7 +32,7 @@ func newBucket(t *testing.T, name string) *localcloud.Server {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.Bucket(name).Create(t.Context(), "demo", nil); err != nil {
+	if err := client.Bucket("states").Create(t.Context(), "demo", nil); err != nil {
 		t.Fatal(err)
 	}
 	return server
@@ -50,7 +50,7 @@ func TestStores(t *testing.T) {
 			return d
 		},
 		"bucket": func(t *testing.T) store {
-			b, err := openBucket(t.Context(), "gs://states/some/where", localcloudtest.StorageOptions(newBucket(t, "states")))
+			b, err := openBucket(t.Context(), "gs://states/some/where", localcloudtest.StorageOptions(newBucket(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,11 @@ func TestStores(t *testing.T) {
 	for name, newStore := range stores {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
-			defer s.close()
+			defer func() {
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+			}()
 			ctx := t.Context()
 			if taken, err := s.list(ctx); err != nil || len(taken) > 0 {
 				t.Errorf("taken %v, error %v", taken, err)
@@ -116,7 +120,7 @@ func createAtOnce(t *testing.T, s store) {
 }
 
 func TestStateInABucket(t *testing.T) {
-	server := newBucket(t, "states")
+	server := newBucket(t)
 	open := func() *State {
 		s, err := Open(t.Context(), "gs://states/mine/", "r", slog.New(slog.DiscardHandler), localcloudtest.StorageOptions(server)...)
 		if err != nil {
@@ -149,7 +153,7 @@ func TestStateInABucket(t *testing.T) {
 }
 
 func TestBucketErrorsSayWhatToDo(t *testing.T) {
-	server := newBucket(t, "states")
+	server := newBucket(t)
 	tests := []struct {
 		name, bucket string
 		code         codes.Code
@@ -182,7 +186,7 @@ func TestBucketErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestSaveToABucketThatHangsEnds(t *testing.T) {
-	server := newBucket(t, "states")
+	server := newBucket(t)
 	s, err := Open(t.Context(), "gs://states", "r", slog.New(slog.DiscardHandler), localcloudtest.StorageOptions(server)...)
 	if err != nil {
 		t.Fatal(err)
