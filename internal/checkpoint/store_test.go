@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, localcloudtest.IgnoreClients()...) }
 
-// newBucket starts a Cloud Storage with a bucket named states.
+// newBucket starts a Cloud Storage with a bucket called states.
 func newBucket(t *testing.T) *localcloud.Server {
 	t.Helper()
 	server := localcloudtest.Start(t)
@@ -60,7 +60,11 @@ func TestStores(t *testing.T) {
 	for name, newStore := range stores {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
-			defer func() { _ = s.close() }()
+			defer func() {
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+			}()
 			ctx := t.Context()
 			if taken, err := s.list(ctx); err != nil || len(taken) > 0 {
 				t.Errorf("taken %v, error %v", taken, err)

@@ -153,6 +153,9 @@ func objectFile(bucket *storage.BucketHandle, attrs *storage.ObjectAttrs, id str
 		contentType: attrs.ContentType, encoding: attrs.ContentEncoding,
 		source: Source{Name: name, Size: attrs.Size, Generation: attrs.Generation},
 		open: func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+			if offset > 0 && offset == attrs.Size {
+				return io.NopCloser(strings.NewReader("")), nil // no range could be asked for
+			}
 			// As it is stored: what a server unpacks has no size, and no range.
 			r, err := object.ReadCompressed(true).NewRangeReader(ctx, offset, -1)
 			if err != nil {

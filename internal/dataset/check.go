@@ -93,7 +93,7 @@ func (d *Dataset) settle(ctx context.Context, duplicates []duplicate, report *Re
 		if !found {
 			continue
 		}
-		entry.Problem = fmt.Errorf("%s: %w, which %s has", entry.Position, entry.Problem, places.of(d.skip[i].first))
+		entry.Problem = &BadRow{At: entry.Position, Err: fmt.Errorf("%w, which %s has", entry.Problem, places.of(d.skip[i].first)), Raw: entry.Data}
 		if err := report.leaveOut(rejects, entry); err != nil {
 			return err
 		}
@@ -140,8 +140,11 @@ type start struct {
 // saw is told of every entry in turn.
 func (p *placeFinder) saw(at Position) {
 	for len(p.starts) <= at.Source {
-		_, rows := p.d.sources[len(p.starts)].(rowSource)
-		p.starts = append(p.starts, start{at.Counts.Read, p.d.identities[len(p.starts)].Name, rows})
+		s := start{number: at.Counts.Read, name: p.d.identities[len(p.starts)].Name}
+		if source, is := p.d.sources[len(p.starts)].(rowSource); is {
+			s.name, s.rows = source.file.name, true
+		}
+		p.starts = append(p.starts, s)
 	}
 }
 

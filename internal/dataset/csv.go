@@ -115,7 +115,8 @@ func (t *csvReader) next() (row, error) {
 	for i, at := range t.chosen {
 		data = appendJSON(append(data, t.keys[i]...), t.record.field(at))
 	}
-	r.data = append(data, '}')
+	data = append(data, '}')
+	r.data = data
 	if t.id >= 0 {
 		r.id = string(t.record.field(t.id))
 	}

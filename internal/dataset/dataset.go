@@ -199,10 +199,12 @@ func (d *Dataset) check(ctx context.Context, e *Entry, payload bool) error {
 		return nil
 	case d.spill == nil:
 		return tooLarge(e.Position, size, limit)
-	case payload:
-		if err := d.spill.row(ctx, &e.Item); err != nil {
-			return fmt.Errorf("%s: %w", e.Position, err)
-		}
+	case !payload:
+		e.Data = nil // as it will be
+		return nil
+	}
+	if err := d.spill.row(ctx, &e.Item); err != nil {
+		return fmt.Errorf("%s: %w", e.Position, err)
 	}
 	return nil
 }

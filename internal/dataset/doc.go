@@ -1,18 +1,23 @@
 // Package dataset reads what the user has, and says what its items are: the
-// rows of JSON Lines and CSV files, or the files below a directory or a bucket
-// prefix.
+// rows of CSV, TSV, JSON Lines, Parquet and plain text, or the files below a
+// directory or a bucket prefix. docs/datasets.md says it to users.
 //
-//   - x.jsonl, x.ndjson, x.json: an item a line, its payload the bytes of the
-//     line. Blank lines are passed over.
-//   - x.csv: an item a row after the header, its payload a JSON object with
-//     the columns in the header's order, all values texts. Line ends inside
-//     quotes become \n.
-//   - a directory, gs://bucket or gs://bucket/prefix: an item a file, its
-//     payload the file's bytes. Names that begin with a dot, and the objects
-//     that mark folders, are passed over. A link to a file is read as a file;
-//     a link to a directory is refused, since to follow it might never end
-//     and to pass it over would lose items in silence.
+//	arguments -> sources     open.go, local.go, bucket.go, stdin.go, glob.go
+//	file -> content          input.go: gzip and zstd by content
+//	content -> rows          rows.go, with a rowReader for each format:
+//	                         jsonl.go, csv.go and record.go, lines in rows.go,
+//	                         parquet*.go
+//	row -> item              rows.go and hash.go make its ID, spill.go puts
+//	                         payloads away that no message carries
+//	items -> a checked whole check.go and idset.go: bad rows and duplicates
 //
-// Reading stops at the first thing that is wrong, and the error names file and
-// line. Memory does not grow with the number of items.
+// A dataset is read twice: Check finds everything that is wrong before anything
+// is published, and Items or ItemsAfter give the items. Every entry carries the
+// Position after which reading can go on in another process.
+//
+// A bad row is a *BadRow and never the end: rows read are items, rejected or
+// skipped. What makes it impossible to tell where the next row begins, such as
+// a compressed file that is cut or a quote that is never closed, is an error
+// whatever Options allow. Memory does not grow with the number of items or the
+// size of files.
 package dataset

@@ -131,7 +131,10 @@ func (s fileSet) entry(ctx context.Context, f file, payload bool) (Entry, error)
 	if err != nil {
 		return e, fmt.Errorf("read %s: %w", f.name, err)
 	}
-	e.Data, e.ContentType = data, contentType(f.id, data)
+	e.Data, e.ContentType = data, f.mime()
+	if e.ContentType == anyBytes && contentTypeOfName(f.id) == "" {
+		e.ContentType = sniff(data)
+	}
 	if int64(len(data)) > limit && f.uri != "" {
 		// It was stored compressed.
 		e.Data, e.URI = nil, f.uri
@@ -140,7 +143,7 @@ func (s fileSet) entry(ctx context.Context, f file, payload bool) (Entry, error)
 }
 
 // mime goes by the name, and by the object's metadata when the name says
-// nothing: the content is not read.
+// nothing.
 func (f file) mime() string {
 	if known := contentTypeOfName(f.id); known != "" {
 		return known
@@ -149,8 +152,11 @@ func (f file) mime() string {
 	if media = strings.TrimSpace(media); media != "" {
 		return media
 	}
-	return "application/octet-stream"
+	return anyBytes
 }
+
+// anyBytes is the type of what nobody knows anything of.
+const anyBytes = "application/octet-stream"
 
 // read returns the payload, and at most one byte more than limit of it: a file
 // may have grown since it was listed.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -24,14 +25,12 @@ var (
 	magicZstd    = []byte("\x28\xb5\x2f\xfd")
 	magicParquet = []byte("PAR1")
 	foreign      = []struct{ magic, cure string }{
-		{"BZh", "is compressed with bzip2; convert it first: bzcat FILE | gzip"},
+		{"BZh91AY&SY", "is compressed with bzip2; convert it first: bzcat FILE | gzip"},
 		{"\xfd7zXZ\x00", "is compressed with xz; convert it first: xzcat FILE | gzip"},
 		{"PK\x03\x04", "is a ZIP archive (or an Excel workbook); unpack it, or save the sheet as CSV UTF-8"},
-		{"PARE", "is an encrypted Parquet file, which is not read"},
 		{"\xff\xfe", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"},
 		{"\xfe\xff", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"},
 		{"Obj\x01", "is an Avro file, which is not read; convert it to Parquet or JSON Lines"},
-		{"ORC", "is an ORC file, which is not read; convert it to Parquet or JSON Lines"},
 	}
 )
 
@@ -65,15 +64,15 @@ func openInput(ctx context.Context, f file) (*input, error) {
 			break
 		}
 	}
-	head, err := in.head(8)
+	head, err := in.head(10)
 	for _, other := range foreign {
 		if err == nil && bytes.HasPrefix(head, []byte(other.magic)) {
-			err = errors.New(other.cure)
+			err = errors.New("the file " + other.cure)
 		}
 	}
 	if err != nil {
 		in.close()
-		return nil, fmt.Errorf("%s: the file %w", f.name, err)
+		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
 	return in, nil
 }
@@ -136,8 +135,8 @@ func (in *input) at(ctx context.Context, offset int64) error {
 
 // close ends reading. To close what was only read cannot lose anything.
 func (in *input) close() {
-	for i := len(in.closers) - 1; i >= 0; i-- {
-		_ = in.closers[i]()
+	for _, closer := range slices.Backward(in.closers) {
+		_ = closer()
 	}
 }
 

@@ -79,7 +79,8 @@ func (t *jsonReader) fill(r *row) error {
 		}
 		chosen = append(append(appendJSON(chosen, name), ':'), value...)
 	}
-	r.data = append(chosen, '}')
+	chosen = append(chosen, '}')
+	r.data = chosen
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 var mimeTypes = map[string]string{
 	".aac":     "audio/aac",
 	".avif":    "image/avif",
-	".bin":     "application/octet-stream",
+	".bin":     anyBytes,
 	".bmp":     "image/bmp",
 	".csv":     "text/csv",
 	".flac":    "audio/flac",
@@ -48,14 +48,10 @@ var mimeTypes = map[string]string{
 	".zst":     "application/zstd",
 }
 
-// contentType goes by the extension, and by the first bytes when that is not
-// known.
-func contentType(name string, data []byte) string {
-	if known := contentTypeOfName(name); known != "" {
-		return known
-	}
-	sniffed, _, _ := strings.Cut(http.DetectContentType(data), ";")
-	return sniffed
+// sniff goes by the first bytes.
+func sniff(data []byte) string {
+	media, _, _ := strings.Cut(http.DetectContentType(data), ";")
+	return media
 }
 
 // contentTypeOfName goes by the extension; "" when that is not known.

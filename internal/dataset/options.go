@@ -91,8 +91,9 @@ type Options struct {
 
 // Flags adds the flags that fill o.
 func (o *Options) Flags(f *pflag.FlagSet) {
+	o.Format, o.ID, o.OnDuplicate = FormatAuto, IDAuto, RefuseDuplicates
 	f.Var(choice[Format]{&o.Format, formats}, "format", "`format` of every SOURCE: "+strings.Join(formats, ", "))
-	f.Var(choice[string]{&o.ID, idKinds}, "id", "what an item's ID is: its `field` --id-field, the path of its file, a hash of its content, or source and row number: "+strings.Join(idKinds, ", "))
+	f.Var(choice[string]{&o.ID, idKinds}, "id", "`kind` of item IDs: field (see --id-field), path (of the file), hash (of the content), row (source and number of the row), or auto: field for rows, row for lines of text, path for files")
 	f.StringVar(&o.IDField, "id-field", "id", "`field` or column with the ID of a row")
 	f.StringSliceVar(&o.Columns, "columns", nil, "only these `fields` or columns become the payload, in this order")
 	f.StringVar(&o.Delimiter, "delimiter", "", "`character` between the columns of CSV (default a comma)")
@@ -126,6 +127,11 @@ func (o *Options) Validate() error {
 	}
 	if o.Delimiter == `\t` {
 		o.Delimiter = "\t"
+	}
+	if o.Spill != "" {
+		if _, _, err := splitAddress(o.Spill); err != nil {
+			return fmt.Errorf("--spill: %w", err)
+		}
 	}
 	if d := o.Delimiter; d != "" && (utf8.RuneCountInString(d) != 1 || d[0] >= utf8.RuneSelf || strings.ContainsAny(d, "\"\r\n\x00")) {
 		return fmt.Errorf("--delimiter: %q: must be one ASCII character, and neither a quote nor a line end", d)
@@ -173,7 +179,7 @@ type choice[T ~string] struct {
 }
 
 func (c choice[T]) String() string {
-	if c.value == nil || *c.value == "" && len(c.words) > 0 {
+	if c.value == nil { // pflag asks a zero value, too
 		return ""
 	}
 	return string(*c.value)

@@ -25,8 +25,11 @@ type parquetReader struct {
 	// group is the index of the current row group, left its rows to come.
 	group int
 	left  int64
+	// passed means that the current row group was passed over unread.
+	passed bool
 	// release gives back the temporary file, if there is one.
 	release func()
+	pages   pageChecker
 }
 
 // openParquet opens the file where it is, or a copy, when it is not a plain
@@ -45,6 +48,10 @@ func openParquet(ctx context.Context, in *input, temp *tempFiles, w want) (_ row
 			t.release()
 		}
 	}()
+	if err := checkFooter(at, size); err != nil {
+		return nil, err
+	}
+	t.pages = pageChecker{at: at, size: size}
 	if t.file, err = parquet.OpenFile(at, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10)); err != nil {
 		return nil, fmt.Errorf("the file is not right Parquet, or cut: %w", err)
 	}
@@ -158,7 +165,7 @@ func (t *parquetReader) skip(_ context.Context, after Position) (err error) {
 			break
 		}
 		rows -= t.left
-		t.left = 0
+		t.left, t.passed = 0, true
 		if rows == 0 {
 			return nil
 		}
@@ -178,11 +185,15 @@ func (t *parquetReader) nextGroup() error {
 		return io.EOF
 	}
 	group := t.groups[t.group]
-	t.left = group.NumRows()
+	t.left, t.passed = group.NumRows(), false
 	chunks := group.ColumnChunks()
+	columns := t.file.Metadata().RowGroups[t.group].Columns
 	for _, l := range t.leaves {
-		if l.index >= len(chunks) {
+		if l.index >= len(chunks) || l.index >= len(columns) {
 			return fmt.Errorf("row group %d has %d columns, the schema more", t.group, len(chunks))
+		}
+		if err := t.pages.check(&columns[l.index].MetaData); err != nil {
+			return fmt.Errorf("row group %d, column %s: %w", t.group, l.path, err)
 		}
 		l.close()
 		l.pages = chunks[l.index].Pages()
@@ -193,7 +204,7 @@ func (t *parquetReader) nextGroup() error {
 func (t *parquetReader) next() (r row, err error) {
 	defer recovered(&err)
 	for t.left == 0 {
-		if t.group >= 0 && t.group < len(t.groups) {
+		if t.group >= 0 && t.group < len(t.groups) && !t.passed {
 			if err := t.ended(); err != nil {
 				return row{}, err
 			}
@@ -231,7 +242,8 @@ func (t *parquetReader) assemble() (row, error) {
 		if data, err = column.append(data, &bad); err != nil {
 			return row{}, fmt.Errorf("row group %d, column %s: %w", t.group, column.name, noEOF(err))
 		}
-		if column == t.id {
+		data = bounded(data, &bad)
+		if column == t.id && bad == nil {
 			id = data[from:]
 		}
 	}
@@ -243,7 +255,7 @@ func (t *parquetReader) assemble() (row, error) {
 	}
 	r := row{data: append(data, '}'), bad: bad}
 	if bad == nil && t.id != nil {
-		r.id, r.bad = idText(id[:len(id):len(id)], t.id.name)
+		r.id, r.bad = idText(id, t.id.name)
 	}
 	if r.bad != nil {
 		r.data, r.raw = nil, r.data

@@ -161,6 +161,7 @@ func (n *node) appendList(dst []byte, bad *error) ([]byte, error) {
 		if dst, err = n.appendElement(dst, bad); err != nil {
 			return dst, err
 		}
+		dst = bounded(dst, bad)
 		next, err := n.leaves[0].peek()
 		if errors.Is(err, io.EOF) {
 			break
@@ -174,6 +175,18 @@ func (n *node) appendList(dst []byte, bad *error) ([]byte, error) {
 		dst = append(dst, ',')
 	}
 	return append(dst, end), nil
+}
+
+// bounded makes a row bad that is too large, and keeps only its begin: a few
+// bytes of a file can stand for a list of a billion elements.
+func bounded(dst []byte, bad *error) []byte {
+	if len(dst) <= maxRow {
+		return dst
+	}
+	if *bad == nil {
+		*bad = fmt.Errorf("the row has more than %d bytes; no more are read", maxRow)
+	}
+	return dst[:maxRow]
 }
 
 func (n *node) appendElement(dst []byte, bad *error) ([]byte, error) {

@@ -42,7 +42,7 @@ func (r *rejectsFile) add(entry Entry) error {
 		r.file, r.out = f, bufio.NewWriter(f)
 	}
 	line := reject{File: entry.Position.File, Row: entry.Position.Row, Line: entry.Position.Line, Error: entry.Problem.Error()}
-	raw := entry.Data
+	var raw []byte
 	if bad, is := errors.AsType[*BadRow](entry.Problem); is {
 		raw, line.Error = bad.Raw, bad.Err.Error()
 	}

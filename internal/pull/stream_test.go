@@ -2,6 +2,8 @@ package pull_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +27,8 @@ type streams struct {
 	responses atomic.Int32
 	// refuse is asked before each opening.
 	refuse atomic.Pointer[func(ctx context.Context) error]
+	// last is the error that ended the last stream.
+	last atomic.Pointer[error]
 	// slowClose is how long the end of a stream takes to leave.
 	slowClose time.Duration
 }
@@ -58,6 +62,8 @@ func (c *countingStream) RecvMsg(m any) error {
 	err := c.ClientStream.RecvMsg(m)
 	if err == nil {
 		c.streams.responses.Add(1)
+	} else {
+		c.streams.last.Store(&err)
 	}
 	return err
 }
@@ -226,6 +232,61 @@ func TestStopClosesTheStreamBeforeItGivesBack(t *testing.T) {
 			t.Errorf("message %s is in its delivery %d, want 2", m.GetMessage().GetMessageId(), got)
 		}
 	}
+}
+
+// A stream that is cut takes with it what is on its way, leased to nobody.
+func TestStopReadsTheStreamToItsEnd(t *testing.T) {
+	b := setup(t)
+	var seen streams
+	sub := open(t, b.cloud, names, seen.option())
+	b.publish(t.Context(), 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+		stop()
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *seen.last.Load(); !errors.Is(got, io.EOF) {
+		t.Errorf("the stream ended with %v, want EOF", got)
+	}
+}
+
+// What is held is extended at the service, long before its lease ends.
+func TestHeldDeliveryIsExtended(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.publish(t.Context(), 1)
+	extended := make(chan int32, 8)
+	seeUnary := option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any,
+		cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
+		if m, ok := request.(*pubsubpb.ModifyAckDeadlineRequest); ok {
+			extended <- m.GetAckDeadlineSeconds()
+		}
+		return invoke(ctx, method, request, reply, cc, opts...)
+	}))
+	sub := open(t, b.cloud, names, seeUnary)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := sub.Receive(ctx, func(context.Context, *worker.Delivery) worker.Settlement {
+		select {
+		case got := <-extended:
+			if got != 10 {
+				t.Errorf("extended by %d s, want pull.lease (10)", got)
+			}
+		case <-time.After(9 * time.Second):
+			t.Error("not extended within 9 s of a lease of 10 s")
+		}
+		stop()
+		return worker.Ack
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCounts(0, 0, 1)
 }
 
 // What waits for room at the stop is given back.
