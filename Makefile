@@ -100,7 +100,7 @@ conformance: build ## Run the Pub/Sub client's own integration tests against loc
 	go run ./test/conformance -bin bin
 
 .PHONY: verify
-verify: lint test test-helm test-containers demo ## Do what CI does
+verify: lint test test-helm conformance test-node test-page test-containers demo ## Do what CI does
 
 .PHONY: images
 images: ## Build the container images with Docker, tagged VERSION
