@@ -39,7 +39,7 @@ func (t *jsonReader) next() (row, error) {
 
 // fill checks the row and takes from it what is wanted.
 func (t *jsonReader) fill(r *row) error {
-	if !json.Valid(r.data) {
+	if !validJSON(r.data) {
 		return notJSON(r.data)
 	}
 	if !utf8.Valid(r.data) {

@@ -110,10 +110,9 @@ func (s *scanner) value() []byte {
 
 // text moves past the string at pos.
 func (s *scanner) text() {
-	for s.pos++; s.data[s.pos] != '"'; s.pos++ {
-		if s.data[s.pos] == '\\' {
-			s.pos++
-		}
+	s.pos = special(s.data, s.pos+1)
+	for s.data[s.pos] != '"' {
+		s.pos = special(s.data, s.pos+2) // past a backslash and what it escapes
 	}
 	s.pos++
 }
