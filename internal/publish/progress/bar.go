@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/schollz/progressbar/v3"
+
 	"github.com/spotbatch/spotbatch/internal/dataset"
 )
 
@@ -94,16 +96,27 @@ func (b *Bar) line(width int) string {
 // Gauge is a percentage and a bar of size columns; without room, only the
 // first. It never says 100% of something that is not all.
 func Gauge(done, total int64, size int) string {
-	share := 1.0
-	if total > 0 {
-		share = min(1, float64(done)/float64(total))
+	if total <= 0 {
+		done, total = 1, 1
 	}
-	percent := fmt.Sprintf("%3d%%", int(share*100))
+	bar := progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(io.Discard),
+		progressbar.OptionSetWidth(max(size, 1)),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "#", SaucerPadding: "-", BarStart: "[", BarEnd: "]"}),
+	)
+	// Neither fails on a writer that takes everything.
+	_ = bar.RenderBlank()
+	_ = bar.Set64(min(done, total))
+	gauge := strings.TrimSpace(bar.String())
+	percent, _, _ := strings.Cut(gauge, " ")
+	// One width for all percentages, so that the bar does not jump.
+	pad := strings.Repeat(" ", max(0, len("100%")-len(percent)))
 	if size < 5 {
-		return percent
+		return pad + percent
 	}
-	full := int(share * float64(size))
-	return percent + " [" + strings.Repeat("#", full) + strings.Repeat("-", size-full) + "]"
+	return pad + gauge
 }
 
 // cut shortens text to so many characters.
