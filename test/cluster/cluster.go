@@ -124,6 +124,10 @@ func (c *Cluster) Localcloud() *Process { return c.local }
 func (c *Cluster) environ(extra []string) []string {
 	env := os.Environ()
 	env = append(env, c.env...)
+	// Publishers of two clusters are not to meet in the user's cache.
+	if dir, err := filepath.Abs(c.opts.Dir); err == nil {
+		env = append(env, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	}
 	env = append(env, c.opts.Env...)
 	return append(env, extra...)
 }
