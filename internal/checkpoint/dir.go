@@ -35,7 +35,10 @@ func openDir(path string) (*dir, error) {
 		if errors.Is(err, ErrLocked) {
 			// Reading cannot make it worse.
 			holder, _ := io.ReadAll(io.LimitReader(lock, 200))
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(holder)))
+			// Empty for the moment between the lock and the name in it.
+			if name := strings.TrimSpace(string(holder)); name != "" {
+				err = fmt.Errorf("%w: %s", err, name)
+			}
 		}
 		return nil, errors.Join(err, lock.Close())
 	}
