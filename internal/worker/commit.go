@@ -127,6 +127,7 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 		results[i] = f.result
 	}
 	errs := w.deps.Store.Commit(ctx, results)
+	w.progress.made()
 	if len(errs) != len(results) {
 		return batch, Failf(ClassStore, "the store answered for %d of %d results", len(errs), len(results))
 	}
