@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/spotbatch/spotbatch/internal/crash"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
@@ -59,7 +60,9 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		if group = w.enterModel(group); len(group) == 0 {
 			continue
 		}
+		crash.At(crash.BeforeInfer)
 		outputs, err := w.callRunner(ctx, group)
+		crash.At(crash.AfterInfer)
 		if err == nil {
 			err = w.takeOutputs(ctx, group, outputs, plan)
 		}
