@@ -1,8 +1,8 @@
 package broker_test
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
