@@ -41,7 +41,7 @@ func (r *run) disturb(ctx context.Context, items int) error {
 		r.todo.add(begin.Add(a.at), func() error { return r.act(a) })
 	}
 	r.todo.add(begin.Add(r.plan.calm), r.calmDown)
-	limit := begin.Add(r.plan.calm + settleTime)
+	limit := begin.Add(r.plan.calm + r.plan.settle)
 	for {
 		if err := r.todo.run(); err != nil {
 			return err
@@ -111,7 +111,8 @@ func (r *run) act(a action) error {
 }
 
 // hit carries out an action on a worker. One that drains is left to drain, but
-// may be killed; one that stands still gets no SIGTERM, which it could not mind.
+// may be killed. One that stands still, or has said nothing since its start, gets
+// no SIGTERM: it could not mind it.
 func (r *run) hit(a action) error {
 	s := r.running(a.worker)
 	switch {
@@ -120,6 +121,7 @@ func (r *run) hit(a action) error {
 		s.pause = a.pause
 		return r.signal(s, syscall.SIGKILL, "KILL")
 	case s.termed, s.frozen:
+	case a.act == term && s.process.Log() == "":
 	case a.act == term:
 		s.pause, s.termed = a.pause, true
 		return r.signal(s, syscall.SIGTERM, "TERM")

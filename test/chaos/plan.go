@@ -27,6 +27,7 @@ type plan struct {
 	memory    int           // of the model; 0: any size of batch fits
 	actions   []action      // by time
 	calm      time.Duration // when the disturbances end
+	settle    time.Duration // how long after that the run may take
 }
 
 // act says what an action does.
@@ -57,6 +58,7 @@ func newPlan(seed uint64) plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x5b07ba7c4))}
 	p := plan{
 		seed:      seed,
+		settle:    settleTime,
 		workers:   d.between(2, 4),
 		batchSize: d.between(1, 16),
 		calm:      d.duration(2500*time.Millisecond, 5*time.Second),
@@ -97,12 +99,12 @@ func (d dice) duration(low, high time.Duration) time.Duration {
 // others are seen without what it excuses.
 func (d dice) disturb(p *plan) []action {
 	var actions []action
-	add := func(share float64, most int, make func() action) {
+	add := func(share float64, most int, next func() action) {
 		if !d.chance(share) {
 			return
 		}
 		for range d.between(1, most) {
-			a := make()
+			a := next()
 			a.at = d.duration(300*time.Millisecond, p.calm-200*time.Millisecond)
 			a.worker = d.IntN(p.workers)
 			actions = append(actions, a)

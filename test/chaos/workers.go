@@ -56,15 +56,12 @@ func (r *run) watch(p *cluster.Process, s *slot) {
 		name = s.name
 	}
 	go func() { // ends with the process, which close kills
-		e, err := p.Wait(context.Background())
-		if err != nil {
-			return // never: the context has no end
-		}
+		<-p.Exited()
 		if s != nil {
-			r.log.add(audit.Event{Kind: audit.Exited, Worker: name, Code: e.Code})
+			r.log.add(audit.Event{Kind: audit.Exited, Worker: name, Code: p.Code()})
 		}
 		select {
-		case r.exits <- exit{slot: s, code: e.Code}:
+		case r.exits <- exit{slot: s, code: p.Code()}:
 		case <-r.closed:
 		}
 	}()

@@ -81,6 +81,14 @@ func (p *Process) Running() bool {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Code is the exit code, -1 when a signal killed it; valid once Exited is
+// closed.
+func (p *Process) Code() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.code
+}
+
 // Signal sends sig to the process alone, not to its group.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -107,9 +115,7 @@ func (p *Process) wait(ctx context.Context, begin time.Time) (Exit, error) {
 	case <-ctx.Done():
 		return Exit{}, fmt.Errorf("wait for the end of %s: %w", p.Name, context.Cause(ctx))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Exit{Code: p.code, Took: time.Since(begin)}, nil
+	return Exit{Code: p.Code(), Took: time.Since(begin)}, nil
 }
 
 // kill ends the process and its group, whatever state they are in.

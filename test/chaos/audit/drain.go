@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-const (
-	// punctual is how late an exit may be seen: the process has to be reaped,
-	// on a machine that is busy.
-	punctual = 500 * time.Millisecond
-	// handler is how long a new process may take until it minds SIGTERM.
-	handler = time.Second
-)
+// punctual is how late an exit may be seen: the process has to be reaped, on a
+// machine that is busy.
+const punctual = 500 * time.Millisecond
 
 // lives returns the worker processes in the order of their start.
 func (c *checker) lives() []*life {
@@ -52,9 +48,6 @@ func (c *checker) drains() {
 		switch {
 		case w.exited == open:
 			c.report("G5", at, "the worker has not exited %.1fs after SIGTERM", (c.last - w.termed).Seconds())
-			continue
-		case w.code == -1 && w.termed-w.started < handler:
-			// Excused: the signal met a process that was just being started.
 			continue
 		case w.code != 0:
 			c.report("G5", at, "exit code %d after SIGTERM, want 0", w.code)

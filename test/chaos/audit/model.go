@@ -3,7 +3,8 @@ package audit
 import "time"
 
 // reported is how long after its decision a start of the model may be reported:
-// the batch has to get to the child process, on a machine that is busy.
+// the batch has to get to the child process, on a machine that is busy. Only a
+// drain's nack can come in between; an ack follows the end of the model's run.
 const reported = time.Second
 
 // model is G4: no start of the model by a delivery that came when the item had
@@ -36,7 +37,8 @@ func (c *checker) start(e *Event, row int, deliveries []*delivery) {
 	for _, d := range deliveries {
 		switch {
 		case d.Worker != e.Worker:
-		case d.end != nil && d.end.Kind != Expired && d.end.At < e.At-reported:
+		case d.end != nil && d.end.Kind == Acked && d.end.At < e.At:
+		case d.end != nil && d.end.Kind == Nacked && d.end.At < e.At-reported:
 		case d.seq < row:
 			return
 		default:
