@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -64,12 +65,16 @@ const (
 // backoff waits longer each time: from 100 ms, doubling, up to 5 s, with up to
 // a quarter taken off at random so that workers do not try in step. The zero
 // value is ready.
-type backoff struct{ next time.Duration }
+type backoff struct {
+	next time.Duration
+	// most replaces the 5 s; 0 does not.
+	most time.Duration
+}
 
 // wait returns false as soon as ctx is done, which is at once when ctx would
 // be done before the wait is over.
 func (b *backoff) wait(ctx context.Context) bool {
-	b.next = min(max(2*b.next, backoffFirst), backoffMost)
+	b.next = min(max(2*b.next, backoffFirst), cmp.Or(b.most, backoffMost))
 	pause := b.next - time.Duration(rand.Int64N(int64(b.next)/4))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
