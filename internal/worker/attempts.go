@@ -289,6 +289,7 @@ func (w *Worker) untilAnswered(ctx context.Context, call func(context.Context) e
 	var pause backoff
 	for {
 		err := call(ctx)
+		w.progress.made()
 		if err == nil || !pause.wait(ctx) {
 			return err
 		}

@@ -58,18 +58,6 @@ func (w *Worker) receive(ctx context.Context) error {
 	}
 }
 
-// receiveOnce is one intake. It ends with ctx, when it breaks, or when it is
-// tripped.
-func (w *Worker) receiveOnce(ctx context.Context) error {
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	w.mu.Lock()
-	w.tripped = ""
-	w.cutIntake = cut
-	w.mu.Unlock()
-	return w.deps.Source.Receive(ctx, w.handle)
-}
-
 // trip stops the intake because runner or store are away, and gives back what
 // waits for them: others may have better luck. The intake goes on when what is
 // still held is settled, after a rest.
