@@ -182,7 +182,8 @@ func TestStartsOfItemsGivenBackAreTakenBack(t *testing.T) {
 	}
 }
 
-// A death of the runner is no longer forgotten when the item is then given back.
+// Deaths of the runner are not forgotten when the item is then given back. The
+// one in the drain is none: the runner may have been stopped, too.
 func TestDeathIsOnRecordAfterADrain(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
@@ -197,9 +198,39 @@ func TestDeathIsOnRecordAfterADrain(t *testing.T) {
 		<-b.ended
 		b.checkAllSettled()
 		b.wantCounts(0, 1)
-		// The third start came back as a death after the item was given back.
-		b.wantStarted("at the end", map[string]int{"a0": 3})
+		b.wantStarted("at the end", map[string]int{"a0": 2})
 	})
+}
+
+// A runner that is stopped together with the worker says nothing about the
+// item that it had alone, whatever happened to that item before (case 4.5).
+func TestRunnerThatDiesInTheDrainFailsNobody(t *testing.T) {
+	for _, class := range []worker.Class{worker.ClassRunnerCrash, worker.ClassTransient, worker.ClassBatchError, worker.ClassProtocolError} {
+		t.Run(string(class), func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.cfg.BatchSize, b.cfg.MaxItemCrashes, b.cfg.MaxItemFailures = 1, 2, 2
+				stopped := make(chan struct{})
+				b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+					if len(b.runner.Batches()) == 2 {
+						<-stopped
+						time.Sleep(time.Millisecond) // fake time
+					}
+					return nil, worker.Failf(class, "gone")
+				}
+				b.source.Add(jsonItem("r", "a"))
+				b.start()
+				b.waitFor("second run", func() bool { return len(b.runner.Batches()) == 2 })
+				close(stopped)
+				if took := b.stop(); took > 10*time.Millisecond {
+					t.Errorf("drain took %s, want about 1ms", took)
+				}
+				b.wantCounts(0, 1)
+				if n := len(b.store.Rows()); n != 0 {
+					t.Errorf("%d rows, want none: the item was given back", n)
+				}
+			})
+		})
+	}
 }
 
 // Another worker's record is not undone.

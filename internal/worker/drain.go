@@ -67,6 +67,12 @@ func (w *Worker) beginDrain(cause error) {
 	}
 }
 
+func (w *Worker) isDraining() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.draining
+}
+
 // expectedDone guesses when the results of a batch will be stored. One that
 // has already taken longer than the average is given as long again.
 func (w *Worker) expectedDone(f *flight) time.Time {

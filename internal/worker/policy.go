@@ -154,6 +154,13 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 	class := ClassOf(err, ClassBatchError)
 	single := len(group) == 1
 	w.deps.Log.WarnContext(ctx, "batch not completed", "items", len(group), "class", class, "error", err)
+	if class != ClassDevice && w.isDraining() {
+		// A runner that is being stopped along with the worker says nothing
+		// about the items that it has.
+		w.metrics.failure(class)
+		plan.again(group)
+		return
+	}
 	switch class {
 	case ClassOutOfMemory:
 		if single {
