@@ -182,6 +182,26 @@ func TestStartsOfItemsGivenBackAreTakenBack(t *testing.T) {
 	}
 }
 
+// An item in quarantine whose runner is away is not in the model while it waits
+// for the next try: a worker that is killed then is no death of it.
+func TestPauseBetweenTriesIsNoStart(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.attempts.Set(worker.Attempt{Key: key("a0"), Started: 1, Worker: "dead"})
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			b.wantStarted("in the model", map[string]int{"a0": 2})
+			return nil, worker.Failf(worker.ClassTransient, "connection refused")
+		}
+		b.source.AddAttempt(5, items(1)...)
+		b.start()
+		for n := range 12 {
+			b.waitFor("try", func() bool { return len(b.runner.Batches()) > n })
+			b.wantStarted("between tries", map[string]int{"a0": 1})
+		}
+		b.stop()
+		b.wantStarted("at the end", map[string]int{"a0": 1})
+	})
+}
+
 // Deaths of the runner are not forgotten when the item is then given back. The
 // one in the drain is none: the runner may have been stopped, too.
 func TestDeathIsOnRecordAfterADrain(t *testing.T) {

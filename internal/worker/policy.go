@@ -268,6 +268,10 @@ func (w *Worker) afterTransient(ctx context.Context, plan *plan, group []*task, 
 	}
 	// Before the pause, so that a drain does not wait for its end.
 	plan.push(group)
+	// It came back: a worker that is killed in the pause is no death of it.
+	if group[0].quarantined && !w.recordStarts(ctx, group, false) {
+		return
+	}
 	plan.pause.wait(ctx)
 }
 
