@@ -40,16 +40,22 @@ func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.Receiv
 	var tries pause
 	for ctx.Err() == nil {
 		start := time.Now()
-		err := s.pullOne(ctx, take)
+		healthy := time.AfterFunc(streamHealthy, func() { s.line.works(ctx) })
+		err := s.pullOne(ctx, func(messages []*pubsubpb.ReceivedMessage) {
+			s.line.works(ctx)
+			take(messages)
+		})
+		healthy.Stop()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !retryable(err):
-			return fmt.Errorf("pull from %s: %w", s.path, err)
+			return permanent(fmt.Errorf("pull from %s: %w", s.path, err))
 		}
 		if time.Since(start) > streamHealthy {
 			tries = pause{}
 		}
+		s.line.failed(ctx, err)
 		// The service ends streams now and then; only failures are worth a line.
 		s.log.DebugContext(ctx, "stream of deliveries ended; opening another", "error", err)
 		tries.wait(ctx)

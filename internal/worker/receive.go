@@ -2,12 +2,14 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
 const (
-	// receiveTries is how often the intake may break in a row.
+	// receiveTries is how often the intake may break in a row before it is
+	// given up.
 	receiveTries = 8
 	// receiveHealthy is how long an intake must have lived for the count of
 	// breaks to start anew.
@@ -15,9 +17,12 @@ const (
 )
 
 // receive keeps the intake going until ctx is done. A source that ends without
-// being asked to is started again; one that ends again and again is broken.
+// being asked to is started again; one that ends again and again is broken. An
+// error that may pass, such as a permission that has not reached every server
+// yet, is given as long as the start.
 func (w *Worker) receive(ctx context.Context) error {
 	var pause backoff
+	broken := time.Now()
 	for tries := 1; ; tries++ {
 		start := time.Now()
 		err := w.receiveOnce(ctx)
@@ -25,9 +30,9 @@ func (w *Worker) receive(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(start) > receiveHealthy {
-			tries, pause = 1, backoff{}
+			tries, pause, broken = 1, backoff{}, time.Now()
 		}
-		if tries >= receiveTries {
+		if tries >= receiveTries && (errors.Is(err, ErrPermanent) || time.Since(broken) >= w.cfg.LoadTimeout) {
 			return fmt.Errorf("receive messages: the intake broke %d times in a row: %w", tries, endOfIntake(err))
 		}
 		w.deps.Log.WarnContext(ctx, "intake broke; starting it again", "error", endOfIntake(err))
