@@ -21,8 +21,8 @@ const (
 	// maxResponse is the largest response that is taken: several messages of
 	// up to 10 MB come in one.
 	maxResponse = 64 << 20
-	// streamHealthy is how long a stream must have lived for the pauses
-	// between streams to start anew.
+	// streamHealthy is how long a stream that brings nothing must have lived
+	// for the pauses between streams to start anew.
 	streamHealthy = 10 * time.Second
 )
 
@@ -39,9 +39,10 @@ type stream struct {
 func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.ReceivedMessage)) error {
 	var tries pause
 	for ctx.Err() == nil {
-		start := time.Now()
+		start, brought := time.Now(), false
 		healthy := time.AfterFunc(streamHealthy, func() { s.line.works(ctx) })
 		err := s.pullOne(ctx, func(messages []*pubsubpb.ReceivedMessage) {
+			brought = true
 			s.line.works(ctx)
 			take(messages)
 		})
@@ -52,7 +53,7 @@ func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.Receiv
 		case err != nil && !retryable(err):
 			return permanent(fmt.Errorf("pull from %s: %w", s.path, err))
 		}
-		if time.Since(start) > streamHealthy {
+		if brought || time.Since(start) > streamHealthy {
 			tries = pause{}
 		}
 		s.line.failed(ctx, err)
