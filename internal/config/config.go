@@ -66,6 +66,10 @@ type Pull struct {
 	Lease time.Duration `mapstructure:"lease"`
 	// MaxLease is how long one delivery is held at most. Default 60m.
 	MaxLease time.Duration `mapstructure:"max_lease"`
+	// ExitWhenIdle is how long a worker that is ready waits without work before
+	// it drains and exits 0, for Kubernetes Jobs. 0, the default, means that it
+	// waits for ever.
+	ExitWhenIdle time.Duration `mapstructure:"exit_when_idle"`
 }
 
 // Batch says when a batch goes to the model.

@@ -38,7 +38,8 @@ const idlePoll = time.Second
 
 // exitWhenIdle stops the intake once there was no work for ExitWhenIdle. While
 // the worker is not ready nobody knows whether there is work, so that such time
-// does not count.
+// does not count. A line that is silently dead looks like one without work: the
+// checks are made once more.
 func (w *Worker) exitWhenIdle(intake context.Context) {
 	limit := w.cfg.ExitWhenIdle
 	if limit == 0 {
@@ -55,6 +56,11 @@ func (w *Worker) exitWhenIdle(intake context.Context) {
 		}
 		left := limit - now.Sub(from)
 		if left <= 0 {
+			if err := w.checkAgain(intake); err != nil {
+				w.deps.Log.WarnContext(intake, "no work, but not all is there; waiting on", "error", err)
+				from = now
+				continue
+			}
 			w.stopIntake(fmt.Errorf("no work for %s (pull.exit_when_idle)", limit))
 			return
 		}
@@ -62,4 +68,14 @@ func (w *Worker) exitWhenIdle(intake context.Context) {
 			return
 		}
 	}
+}
+
+// checkAgain makes each check once.
+func (w *Worker) checkAgain(ctx context.Context) error {
+	for _, c := range w.deps.Checks {
+		if err := c.Try(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return nil
 }

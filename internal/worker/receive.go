@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// receiveTries is how often the intake may break in a row.
+	// receiveTries is how often the intake may break in a row before it is
+	// given up.
 	receiveTries = 8
 	// receiveHealthy is how long an intake must have lived for the count of
 	// breaks to start anew.
@@ -24,11 +25,14 @@ const (
 var errTripped = errors.New("runner or store is away")
 
 // receive keeps the intake going until ctx is done. A source that ends without
-// being asked to is started again; one that ends again and again is broken.
-// While runner or store are away there is no intake.
+// being asked to is started again; one that ends again and again is broken. An
+// error that may pass, such as a permission that has not reached every server
+// yet, is given as long as the start. While runner or store are away there is no
+// intake.
 func (w *Worker) receive(ctx context.Context) error {
 	var pause backoff
 	rest := backoff{most: longestRest}
+	broken := time.Now()
 	for tries := 1; ; tries++ {
 		start := time.Now()
 		err := w.receiveOnce(ctx)
@@ -42,13 +46,13 @@ func (w *Worker) receive(ctx context.Context) error {
 			if !w.rest(ctx, reason, &rest) {
 				return nil
 			}
-			tries, pause = 0, backoff{}
+			tries, pause, broken = 0, backoff{}, time.Now()
 			continue
 		}
 		if time.Since(start) > receiveHealthy {
-			tries, pause = 1, backoff{}
+			tries, pause, broken = 1, backoff{}, time.Now()
 		}
-		if tries >= receiveTries {
+		if tries >= receiveTries && (errors.Is(err, ErrPermanent) || time.Since(broken) >= w.cfg.LoadTimeout) {
 			return fmt.Errorf("receive messages: the intake broke %d times in a row: %w", tries, endOfIntake(err))
 		}
 		w.deps.Log.WarnContext(ctx, "intake broke; starting it again", "error", endOfIntake(err))

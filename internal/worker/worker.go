@@ -45,6 +45,7 @@ type Worker struct {
 	// ceiling is the largest batch that is tried.
 	ceiling  atomic.Int64
 	progress progress
+	started  atomic.Bool
 	ready    atomic.Bool
 	// intakeBroken is true from the end of an intake that nobody asked for
 	// until another one works.
