@@ -29,11 +29,13 @@ func TestReachedCountsItsOwnPoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []bool
-	for _, at := range []Point{BeforeCommit, AfterCommit, BeforeCommit, AfterCommit, AfterCommit} {
-		got = append(got, p.reached(at))
+	type answer struct{ here, kill bool }
+	var got []answer
+	for _, at := range []Point{BeforeCommit, AfterCommit, BeforeCommit, AfterCommit, BeforeCommit, AfterCommit} {
+		here, kill := p.reached(at)
+		got = append(got, answer{here, kill})
 	}
-	if want := []bool{false, false, false, true, false}; !slices.Equal(got, want) {
+	if want := []answer{3: {true, true}, 5: {true, false}}; !slices.Equal(got, want) {
 		t.Errorf("reached: got %v, want %v", got, want)
 	}
 	never, err := parse("")
@@ -41,7 +43,7 @@ func TestReachedCountsItsOwnPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range Points() {
-		if never.reached(at) {
+		if here, _ := never.reached(at); here {
 			t.Errorf("without a plan %s is reached", at)
 		}
 	}
