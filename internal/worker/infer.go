@@ -94,6 +94,7 @@ func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error
 	w.deps.Log.DebugContext(ctx, "batch enters the model", "items", len(group))
 	start := time.Now()
 	outputs, err := w.runInTime(runCtx, inputs)
+	w.progress.made()
 	took := time.Since(start)
 	w.metrics.took(stageInfer, start)
 	w.pace.infer.add(took)

@@ -116,6 +116,7 @@ func (w *Worker) readStored(ctx context.Context, keys []item.Key) (map[item.Key]
 	var pause backoff
 	for {
 		stored, err := w.deps.Store.Lookup(ctx, keys)
+		w.progress.made()
 		if err == nil {
 			return stored, nil
 		}
