@@ -1,9 +1,24 @@
 package crash
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
+
+func TestDesignSaysWhatHappensAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	design, err := os.ReadFile("../../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Points() {
+		if !strings.Contains(string(design), "\n| `"+string(p)+"` |") {
+			t.Errorf("docs/design.md has no row for %s", p)
+		}
+	}
+}
 
 func TestParse(t *testing.T) {
 	t.Parallel()

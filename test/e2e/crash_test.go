@@ -37,18 +37,29 @@ type wreck struct {
 	acked, nacked bool
 }
 
+// death is how a worker ends, and what is to be left.
+type death struct {
+	point crash.Point
+	pass  int
+	// drain: SIGTERM comes while half of the items are in the model and the
+	// others wait for it.
+	drain bool
+	want  wreck
+}
+
+// name is that of its subtest.
+func (d death) name() string {
+	if d.drain && d.point != crash.DuringDrain {
+		return "during_drain_" + string(d.point)
+	}
+	return string(d.point)
+}
+
 // A worker dies at each point of an item's path, and another one finishes the
 // run. This is the table of docs/design.md, "Where it can die".
 func TestDiesAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		point crash.Point
-		pass  int
-		// drain: SIGTERM comes while half of the items are in the model and the
-		// others wait for it.
-		drain bool
-		want  wreck
-	}{
+	tests := []death{
 		{point: crash.AfterReceive, pass: 3, want: wreck{}},
 		{point: crash.AfterLookup, pass: 3, want: wreck{}},
 		{point: crash.BeforeInfer, pass: 1, want: wreck{}},
@@ -63,46 +74,50 @@ func TestDiesAtEveryPoint(t *testing.T) {
 		{point: crash.BeforeCommit, pass: 1, drain: true, want: wreck{ran: crashItems / 2, nacked: true}},
 		{point: crash.AfterCommit, pass: 1, drain: true, want: wreck{ran: crashItems / 2, stored: crashItems / 2, nacked: true}},
 	}
+	for _, point := range crash.Points() {
+		if !slices.ContainsFunc(tests, func(d death) bool { return d.point == point }) {
+			t.Errorf("nobody dies at %s", point)
+		}
+	}
 	// Nearly all of the time is spent waiting for leases to end. So all run at
 	// the same time, whatever -parallel says, and only what takes the machine
 	// is done by two at a time.
 	machine := make(chan struct{}, 2)
 	var group sync.WaitGroup
 	for _, tt := range tests {
-		name := string(tt.point)
-		if tt.drain && tt.point != crash.DuringDrain {
-			name = "during_drain_" + name
-		}
 		group.Go(func() {
-			t.Run(name, func(t *testing.T) {
-				release := acquire(machine)
-				defer release()
-				c := newCluster(t, append(baseEnv(), "SPOTBATCH_LOG_LEVEL=debug")...)
-				data := numbers(t, crashItems)
-				publisher(t, c, "publish", "--run", crashRun, data)
-				publishAgain(t, c, crashRun, crashTwins, func(i int) int { return i })
-				victim := startVictim(t, c, tt.point, tt.pass, tt.drain)
-				wantDeath(t, victim, tt.point)
-				wantWreck(t, c, victim, tt.want)
-				rescuer := startWorker(t, c)
-				waitLine(t, rescuer, "model ready")
-				release()
-
-				waitAllAcked(t, c, crashMessages)
-				defer acquire(machine)()
-				wantFinished(t, c, data, crashItems)
-				// G4, to the item: what was stored does not run again, what was
-				// not does, once.
-				if got, want := modelRuns(t, rescuer), crashItems-tt.want.stored; got != want {
-					t.Errorf("the second worker's model ran for %d items, want %d", got, want)
-				}
-				if got := rowsOf(t, c, victim); got != tt.want.stored {
-					t.Errorf("%d rows are the dead worker's, want %d: the others overwrote some", got, tt.want.stored)
-				}
-			})
+			t.Run(tt.name(), func(t *testing.T) { dieAndFinish(t, tt, machine) })
 		})
 	}
 	group.Wait()
+}
+
+// dieAndFinish has one worker die and another one finish its run.
+func dieAndFinish(t *testing.T, d death, machine chan struct{}) {
+	release := acquire(machine)
+	defer release()
+	c := newCluster(t, append(baseEnv(), "SPOTBATCH_LOG_LEVEL=debug")...)
+	data := numbers(t, crashItems)
+	publisher(t, c, "publish", "--run", crashRun, data)
+	publishAgain(t, c, crashRun, crashTwins, func(i int) int { return i })
+	victim := startVictim(t, c, d)
+	wantDeath(t, victim, d.point)
+	wantWreck(t, c, victim, d.want)
+	rescuer := startWorker(t, c)
+	waitLine(t, rescuer, "model ready")
+	release()
+
+	waitAllAcked(t, c, crashMessages)
+	defer acquire(machine)()
+	wantFinished(t, c, data, crashItems)
+	// G4, to the item: what was stored does not run again, what was not does,
+	// once.
+	if got, want := modelRuns(t, rescuer), crashItems-d.want.stored; got != want {
+		t.Errorf("the second worker's model ran for %d items, want %d", got, want)
+	}
+	if got := rowsOf(t, c, victim); got != d.want.stored {
+		t.Errorf("%d rows are the dead worker's, want %d: the others overwrote some", got, d.want.stored)
+	}
 }
 
 // acquire waits for one of places; release, which may be called again, gives it
@@ -165,11 +180,11 @@ func TestCrashPointsAreOnlyInTheTestBuild(t *testing.T) {
 	}
 }
 
-// startVictim starts a worker that dies at the pass of point.
-func startVictim(t *testing.T, c *cluster.Cluster, point crash.Point, pass int, drain bool) *cluster.Process {
+// startVictim starts a worker that dies as d says.
+func startVictim(t *testing.T, c *cluster.Cluster, d death) *cluster.Process {
 	t.Helper()
-	at := fmt.Sprintf("%s:%d", point, pass)
-	if !drain {
+	at := fmt.Sprintf("%s:%d", d.point, d.pass)
+	if !d.drain {
 		// All items are one batch, however late the last of them comes.
 		return startCrashWorker(t, c, at,
 			fmt.Sprintf("SPOTBATCH_BATCH_MAX_SIZE=%d", crashItems), "SPOTBATCH_BATCH_MAX_WAIT=30s")
