@@ -221,7 +221,12 @@ func export(t *testing.T, c *cluster.Cluster, run string) map[string]row {
 // wantSquares checks that the run has the right row for each of n numbers.
 func wantSquares(t *testing.T, c *cluster.Cluster, run string, n int) {
 	t.Helper()
-	rows := export(t, c, run)
+	checkSquares(t, export(t, c, run), n)
+}
+
+// checkSquares checks that rows are the right ones for n numbers.
+func checkSquares(t *testing.T, rows map[string]row, n int) {
+	t.Helper()
 	if len(rows) != n {
 		t.Errorf("%d rows were exported, want %d", len(rows), n)
 	}
