@@ -124,7 +124,7 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 		return nil, nil, err
 	}
 	w, err = worker.New(p.workerConfig(), worker.Deps{
-		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: runner,
+		Source: sub, DeadLetters: sub, Store: db.Store(), Attempts: db.Attempts(), Fetcher: fetcher, Runner: runner,
 		Cancellations: db.Cancellations(),
 		Log:           p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	})
@@ -167,6 +167,7 @@ func (p *process) workerConfig() worker.Config {
 		InferTimeout:      c.Infer.Timeout,
 		MaxItemFailures:   c.Infer.MaxItemFailures,
 		MaxItemCrashes:    c.Infer.MaxItemCrashes,
+		SuspectAfter:      c.Infer.SuspectAfter,
 		CommitConcurrency: c.Commit.Concurrency,
 		StoreTimeout:      c.Commit.Timeout,
 		LoadTimeout:       c.Model.StartTimeout,

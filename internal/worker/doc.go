@@ -10,6 +10,8 @@
 //	             v
 //	           batch      until full, or max_wait since its first item
 //	             v
+//	             | with suspects: record their starts first (attempts.go)
+//	             v
 //	           infer      Runner.Run; what a failure means is in policy.go
 //	             v
 //	           commit     several in flight, never in the way of the next infer

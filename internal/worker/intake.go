@@ -11,18 +11,24 @@ import (
 const intakeProven = 10 * time.Second
 
 // Ready reports whether the model is loaded and the worker takes deliveries:
-// not while it drains, and not while its intake is broken. It is safe for
-// concurrent use.
+// not while it drains, while its intake is broken, or while runner or store are
+// away. It is safe for concurrent use.
 func (w *Worker) Ready() bool {
-	return w.ready.Load() && !w.intakeBroken.Load() && w.deps.Connection.Connected()
+	return w.ready.Load() && !w.intakeBroken.Load() && w.trippedBy() == "" && w.deps.Connection.Connected()
 }
 
-// receiveOnce is one call of Receive.
+// receiveOnce is one call of Receive. It ends with ctx, when it breaks, or when
+// it is tripped.
 func (w *Worker) receiveOnce(ctx context.Context) error {
+	intake, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	w.mu.Lock()
+	w.tripped, w.cutIntake = "", cut
+	w.mu.Unlock()
 	proven := time.AfterFunc(intakeProven, func() { w.intakeBroken.Store(false) })
 	defer proven.Stop()
-	err := w.deps.Source.Receive(ctx, w.deliver)
-	w.intakeBroken.Store(true)
+	err := w.deps.Source.Receive(intake, w.deliver)
+	w.intakeBroken.Store(intake.Err() == nil || ctx.Err() != nil)
 	return err
 }
 
