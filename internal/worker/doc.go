@@ -34,5 +34,8 @@
 // of the drain, whichever is first. A stage that finds its context done
 // returns at once and leaves its items to the drain, which settles them.
 //
+// The calls of crash.At name the places where a test has the process die; they
+// are empty in every other build.
+//
 // The package knows no cloud library: what it needs is in ports.go.
 package worker
