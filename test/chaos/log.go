@@ -85,27 +85,44 @@ func (l *eventLog) Record(e broker.Event) {
 func (l *eventLog) committed(_ time.Time, mutations []rows.Mutation) {
 	for i := range mutations {
 		m := &mutations[i]
-		if m.Table.Name != "Results" {
-			continue
-		}
 		for _, values := range m.Rows {
-			l.add(resultRow(m, values))
+			switch cells := cellsOf(m, values); m.Table.Name {
+			case "Results":
+				l.add(resultRow(cells))
+			case "Attempts":
+				l.add(audit.Event{
+					Kind: audit.Suspected, Item: cells.item(),
+					Note: fmt.Sprintf("%v starts alone, the last by %v", cells["Started"], cells["LastWorker"]),
+				})
+			}
 		}
 	}
 }
 
-func resultRow(m *rows.Mutation, values []any) audit.Event {
-	cell := map[string]any{}
+// cells are the values of a mutation by column.
+type cells map[string]any
+
+func cellsOf(m *rows.Mutation, values []any) cells {
+	c := cells{}
 	for i, column := range m.Columns {
-		cell[m.Table.Columns[column].Name] = values[i]
+		c[m.Table.Columns[column].Name] = values[i]
 	}
-	text := func(column string) string {
-		s, _ := cell[column].(string) // NULL is empty
-		return s
-	}
-	shard, _ := cell["Shard"].(int64) // part of the key, never NULL
+	return c
+}
+
+// text is a cell of type STRING; NULL is empty.
+func (c cells) text(column string) string {
+	s, _ := c[column].(string)
+	return s
+}
+
+func (c cells) item() audit.Key { return audit.Key{Run: c.text("RunId"), Item: c.text("ItemId")} }
+
+func resultRow(c cells) audit.Event {
+	text := c.text
+	shard, _ := c["Shard"].(int64) // part of the key, never NULL
 	return audit.Event{
-		Kind: audit.Committed, Item: audit.Key{Run: text("RunId"), Item: text("ItemId")},
+		Kind: audit.Committed, Item: c.item(),
 		Row: audit.Row{
 			Shard: shard, Status: text("Status"), Output: text("Output"), Class: text("ErrorClass"), Message: text("ErrorMessage"),
 			ModelVersion: text("ModelVersion"), Worker: text("Worker"),

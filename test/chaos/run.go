@@ -69,12 +69,12 @@ func execute(ctx context.Context, set settings, p plan) (o outcome, err error) {
 		return o, err
 	}
 	defer cloud.Close()
-	r := &run{plan: p, log: log, cloud: cloud, dir: o.dir, exits: make(chan exit), closed: make(chan struct{}), broken: map[int]func() error{}}
+	r := &run{plan: p, program: set.worker, log: log, cloud: cloud, dir: o.dir, exits: make(chan exit), closed: make(chan struct{}), broken: map[int]func() error{}}
 	env, err := r.env(set)
 	if err != nil {
 		return o, err
 	}
-	r.cluster = cluster.Join(cluster.Options{Bin: set.bin, Dir: o.dir, Env: env, Worker: set.worker}, cloud.Env())
+	r.cluster = cluster.Join(cluster.Options{Bin: set.bin, Dir: o.dir, Env: env}, cloud.Env())
 	defer r.close()
 	facts, err := r.carryOut(ctx)
 	if err != nil {
@@ -92,6 +92,7 @@ func execute(ctx context.Context, set settings, p plan) (o outcome, err error) {
 // touch nothing but log and exits.
 type run struct {
 	plan    plan
+	program string // that is run as the worker
 	log     *eventLog
 	cloud   *localcloud.Server
 	cluster *cluster.Cluster

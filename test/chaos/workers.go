@@ -39,7 +39,7 @@ func (r *run) startWorker(s *slot) error {
 	s.lives++
 	s.name = fmt.Sprintf("w%d-%d", s.number, s.lives)
 	s.termed, s.frozen, s.pause = false, false, 500*time.Millisecond
-	p, err := r.cluster.StartWorker("POD_NAME=" + s.name)
+	p, err := r.cluster.StartWorkerBuild(r.program, "POD_NAME="+s.name)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func (r *run) watch(p *cluster.Process, s *slot) {
 	go func() { // ends with the process, which close kills
 		<-p.Exited()
 		if s != nil {
-			r.log.add(audit.Event{Kind: audit.Exited, Worker: name, Code: p.Code()})
+			r.log.add(audit.Event{Kind: audit.Exited, Worker: name, Code: p.Exit().Code})
 		}
 		select {
-		case r.exits <- exit{slot: s, code: p.Code()}:
+		case r.exits <- exit{slot: s, code: p.Exit().Code}:
 		case <-r.closed:
 		}
 	}()

@@ -6,7 +6,6 @@ package cluster
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,9 +39,6 @@ type Options struct {
 	Config string
 	// Env is added to this process's environment for publisher and workers.
 	Env []string
-	// Worker is the program in Bin that is run as the worker; empty means
-	// worker.
-	Worker string
 }
 
 // Cluster is a localcloud and what works against it. Make it with Start, end
@@ -258,11 +254,16 @@ func pause(ctx context.Context, d time.Duration) error {
 // StartWorker starts `worker run` with more environment than the cluster's
 // own. It does not wait until the worker is ready.
 func (c *Cluster) StartWorker(env ...string) (*Process, error) {
+	return c.StartWorkerBuild("worker", env...)
+}
+
+// StartWorkerBuild is StartWorker for another build of the worker in Bin.
+func (c *Cluster) StartWorkerBuild(program string, env ...string) (*Process, error) {
 	c.mu.Lock()
 	c.workers++
 	name := fmt.Sprintf("worker-%d", c.workers)
 	c.mu.Unlock()
-	cmd := exec.Command(filepath.Join(c.opts.Bin, cmp.Or(c.opts.Worker, "worker")), c.withConfig([]string{"run"})...)
+	cmd := exec.Command(filepath.Join(c.opts.Bin, program), c.withConfig([]string{"run"})...)
 	cmd.Dir = c.opts.WorkDir
 	cmd.Env = c.environ(append([]string{
 		"POD_NAME=" + name,

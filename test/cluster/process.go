@@ -21,13 +21,15 @@ type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	mu     sync.Mutex
-	code   int
+	exit   Exit
 }
 
 // Exit is how a process ended.
 type Exit struct {
 	// Code is the exit code; -1 when a signal killed it.
 	Code int
+	// Signal is the one that killed it; 0 when it exited by itself.
+	Signal syscall.Signal
 	// Took is the time from Signal or Stop to the end.
 	Took time.Duration
 }
@@ -55,12 +57,15 @@ func start(name, logPath string, cmd *exec.Cmd) (*Process, error) {
 // reap waits for the end of the process.
 func (p *Process) reap() {
 	err := p.cmd.Wait()
-	code := 0
+	var end Exit
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		code = exit.ExitCode()
+		end.Code = exit.ExitCode()
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			end.Signal = status.Signal()
+		}
 	}
 	p.mu.Lock()
-	p.code = code
+	p.exit = end
 	p.mu.Unlock()
 	close(p.exited)
 }
@@ -81,12 +86,11 @@ func (p *Process) Running() bool {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Code is the exit code, -1 when a signal killed it; valid once Exited is
-// closed.
-func (p *Process) Code() int {
+// Exit is how it ended, without Took; valid once Exited is closed.
+func (p *Process) Exit() Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.code
+	return p.exit
 }
 
 // Signal sends sig to the process alone, not to its group.
@@ -115,7 +119,9 @@ func (p *Process) wait(ctx context.Context, begin time.Time) (Exit, error) {
 	case <-ctx.Done():
 		return Exit{}, fmt.Errorf("wait for the end of %s: %w", p.Name, context.Cause(ctx))
 	}
-	return Exit{Code: p.Code(), Took: time.Since(begin)}, nil
+	exit := p.Exit()
+	exit.Took = time.Since(begin)
+	return exit, nil
 }
 
 // kill ends the process and its group, whatever state they are in.

@@ -18,17 +18,12 @@ func (c *checker) lives() []*life {
 	})
 }
 
-// exits is the part of G5 and G6 that is about processes which nobody stopped:
-// a worker does not end by itself.
+// exits is the part of G6 that is about processes which nobody stopped: a worker
+// does not end by itself. No excuse: a service that does not answer, at the
+// start or later, is waited for.
 func (c *checker) exits() {
 	for _, w := range c.lives() {
 		if w.exited == open || w.exited >= min(w.termed, w.killed) {
-			continue
-		}
-		// Excused: a start in which a service did not answer may end with exit
-		// code 1; whoever runs the worker starts it again.
-		starting := w.exited
-		if w.code == 1 && (c.troubled(PubSub, w.started, starting) || c.troubled(Spanner, w.started, starting)) {
 			continue
 		}
 		c.report("G6", &Event{At: w.exited, Worker: w.name}, "the worker ended by itself, exit code %d", w.code)

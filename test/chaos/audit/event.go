@@ -25,6 +25,7 @@ const (
 // What else was seen.
 const (
 	Committed    Kind = "committed"     // Spanner took a row of the item
+	Suspected    Kind = "suspected"     // Spanner took a record of Attempts of the item
 	Modelled     Kind = "model"         // the model began to work on the item
 	Started      Kind = "started"       // a worker process
 	Signalled    Kind = "signal"        // to a worker process

@@ -44,7 +44,7 @@ func work(ctx context.Context, bug string, environ []string) error {
 		return err
 	}
 	deps := worker.Deps{
-		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetch.New(1 << 20), Runner: runner, Log: log,
+		Source: sub, DeadLetters: sub, Store: db.Store(), Attempts: db.Attempts(), Fetcher: fetch.New(1 << 20), Runner: runner, Log: log,
 	}
 	plant, found := bugs[bug]
 	if !found {
@@ -55,7 +55,7 @@ func work(ctx context.Context, bug string, environ []string) error {
 		Name: name, MaxHeld: cfg.Pull.MaxOutstanding,
 		BatchSize: cfg.Batch.MaxSize, BatchWait: cfg.Batch.MaxWait, BatchBytes: int64(cfg.Batch.MaxBytes),
 		InferConcurrency: cfg.Infer.Concurrency, InferTimeout: cfg.Infer.Timeout,
-		MaxItemFailures: cfg.Infer.MaxItemFailures, MaxItemCrashes: cfg.Infer.MaxItemCrashes,
+		MaxItemFailures: cfg.Infer.MaxItemFailures, MaxItemCrashes: cfg.Infer.MaxItemCrashes, SuspectAfter: cfg.Infer.SuspectAfter,
 		CommitConcurrency: cfg.Commit.Concurrency, StoreTimeout: cfg.Commit.Timeout,
 		LoadTimeout: cfg.Model.StartTimeout, HardStop: cfg.HardStop(),
 	}, deps)
