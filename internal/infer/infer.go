@@ -3,7 +3,6 @@
 package infer
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -29,10 +28,4 @@ func Open(cfg config.Model, maxBatch, concurrency int, log *slog.Logger) (worker
 	default:
 		return nil, fmt.Errorf("open runner: model.kind: %q: must be one of onnx, command", cfg.Kind)
 	}
-}
-
-// Permanent reports whether an error of Load will come again at every try, so
-// that the configuration or the program must change first.
-func Permanent(err error) bool {
-	return errors.Is(err, command.ErrUnusable) || errors.Is(err, onnx.ErrUnusable)
 }

@@ -1,6 +1,7 @@
 package infer_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/infer"
 	"github.com/spotbatch/spotbatch/internal/infer/command"
+	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
 func TestOpen(t *testing.T) {
@@ -24,8 +26,8 @@ func TestOpen(t *testing.T) {
 	if _, ok := r.(*command.Runner); !ok {
 		t.Errorf("kind command gives a %T", r)
 	}
-	if _, err := r.Load(t.Context()); !infer.Permanent(err) {
-		t.Errorf("Permanent(%v) = false; want true for a program that does not exist", err)
+	if _, err := r.Load(t.Context()); !errors.Is(err, worker.ErrPermanent) {
+		t.Errorf("Load = %v; want ErrPermanent for a program that does not exist", err)
 	}
 
 	_, err = infer.Open(config.Model{Kind: "magic"}, 4, 1, log)

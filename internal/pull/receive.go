@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/spotbatch/spotbatch/internal/crash"
 	"github.com/spotbatch/spotbatch/internal/item"
 	"github.com/spotbatch/spotbatch/internal/worker"
 )
@@ -173,9 +174,15 @@ func (s *Subscription) settle(ctx context.Context, batch []settlement) (err erro
 		span.End()
 	}()
 	if name == worker.Nack {
-		return s.modify(ctx, ids, 0)
+		crash.At(crash.BeforeNack)
+		err = s.modify(ctx, ids, 0)
+		crash.At(crash.AfterNack)
+		return err
 	}
-	return s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ids}, ownRetries)
+	crash.At(crash.BeforeAck)
+	err = s.client.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.path, AckIds: ids}, ownRetries)
+	crash.At(crash.AfterAck)
+	return err
 }
 
 // traceAttributes is how the client library names the attributes in which a

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/spotbatch/spotbatch/internal/crash"
 )
 
 // commitBatches is how many finished batches go into one commit at most. They
@@ -126,7 +128,10 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 	for i, f := range batch {
 		results[i] = f.result
 	}
+	crash.At(crash.BeforeCommit)
 	errs := w.deps.Store.Commit(ctx, results)
+	w.progress.made()
+	crash.At(crash.AfterCommit)
 	if len(errs) != len(results) {
 		return batch, Failf(ClassStore, "the store answered for %d of %d results", len(errs), len(results))
 	}

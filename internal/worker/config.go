@@ -41,15 +41,20 @@ type Config struct {
 	// are given back.
 	StoreTimeout time.Duration
 
-	// LoadTimeout is how long the model may take to load and warm up.
+	// LoadTimeout is how long the checks may fail and the model may take to
+	// load and warm up, together.
 	LoadTimeout time.Duration
+	// ExitWhenIdle is how long there is no work before Run ends by itself; 0
+	// means never.
+	ExitWhenIdle time.Duration
 	// HardStop is how long after the stop of the intake everything that is
 	// still held is given back.
 	HardStop time.Duration
 }
 
 // Deps are the collaborators of a worker. Source, DeadLetters, Store, Fetcher
-// and Runner are required; nil Cancellations, Log, Meter or Tracer mean none.
+// and Runner are required; nil Checks, Connection, Cancellations, Log, Meter or
+// Tracer mean none.
 type Deps struct {
 	Source      Source
 	DeadLetters DeadLetters
@@ -57,6 +62,8 @@ type Deps struct {
 	Fetcher     Fetcher
 	Runner      Runner
 
+	Checks        []Check
+	Connection    Connection
 	Cancellations Cancellations
 
 	Log    *slog.Logger
@@ -69,7 +76,15 @@ type noCancellations struct{}
 
 func (noCancellations) Cancelled(context.Context) (map[string]bool, error) { return nil, nil }
 
+// alwaysConnected is for sources that cannot lose their connection.
+type alwaysConnected struct{}
+
+func (alwaysConnected) Connected() bool { return true }
+
 func (d Deps) withDefaults() Deps {
+	if d.Connection == nil {
+		d.Connection = alwaysConnected{}
+	}
 	if d.Cancellations == nil {
 		d.Cancellations = noCancellations{}
 	}

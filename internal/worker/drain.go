@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/spotbatch/spotbatch/internal/crash"
 )
 
 // pace keeps moving averages, by which the drain guesses what can still
@@ -95,6 +97,7 @@ func (w *Worker) drain(ctx context.Context, cause error, received <-chan struct{
 	left := len(w.held)
 	w.mu.Unlock()
 	w.deps.Log.InfoContext(ctx, "draining", "cause", cause.Error(), "kept", left)
+	crash.At(crash.DuringDrain)
 
 	limit := time.NewTimer(w.cfg.HardStop)
 	defer limit.Stop()

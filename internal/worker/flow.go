@@ -69,12 +69,22 @@ type backoff struct{ next time.Duration }
 // wait returns false as soon as ctx is done, which is at once when ctx would
 // be done before the wait is over.
 func (b *backoff) wait(ctx context.Context) bool {
-	b.next = min(max(2*b.next, backoffFirst), backoffMost)
-	pause := b.next - time.Duration(rand.Int64N(int64(b.next)/4))
+	pause := b.step()
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
 	}
-	timer := time.NewTimer(pause)
+	return sleep(ctx, pause)
+}
+
+// step returns the next pause without waiting for it.
+func (b *backoff) step() time.Duration {
+	b.next = min(max(2*b.next, backoffFirst), backoffMost)
+	return b.next - time.Duration(rand.Int64N(int64(b.next)/4))
+}
+
+// sleep waits for d; false means that ctx was done first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/spotbatch/spotbatch/internal/crash"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
 // handle is the life of one delivery, as the Source sees it.
 func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
+	crash.At(crash.AfterReceive)
 	it, err := item.Decode(d.Data, d.Attributes)
 	if errors.Is(err, item.ErrForeign) {
 		return w.bury(d, err)

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/spotbatch/spotbatch/internal/crash"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
@@ -59,7 +60,9 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		if group = w.enterModel(group); len(group) == 0 {
 			continue
 		}
+		crash.At(crash.BeforeInfer)
 		outputs, err := w.callRunner(ctx, group)
+		crash.At(crash.AfterInfer)
 		if err == nil {
 			err = w.takeOutputs(ctx, group, outputs, plan)
 		}
@@ -91,6 +94,7 @@ func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error
 	w.deps.Log.DebugContext(ctx, "batch enters the model", "items", len(group))
 	start := time.Now()
 	outputs, err := w.runInTime(runCtx, inputs)
+	w.progress.made()
 	took := time.Since(start)
 	w.metrics.took(stageInfer, start)
 	w.pace.infer.add(took)

@@ -42,6 +42,7 @@ func (w *Worker) prepare(ctx context.Context, t *task) bool {
 		it.Data = data
 	}
 	input, err := w.guardedPrepare(ctx, it)
+	w.progress.made()
 	if err != nil {
 		w.loadFailed(ctx, t, err)
 		return false
@@ -73,6 +74,7 @@ func (w *Worker) fetch(ctx context.Context, uri string) ([]byte, error) {
 	var pause backoff
 	for {
 		data, err := w.deps.Fetcher.Fetch(ctx, uri)
+		w.progress.made()
 		if err == nil || ClassOf(err, ClassTransient) != ClassTransient {
 			return data, err
 		}

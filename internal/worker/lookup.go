@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/spotbatch/spotbatch/internal/crash"
 	"github.com/spotbatch/spotbatch/internal/item"
 )
 
@@ -35,6 +36,7 @@ func (w *Worker) lookup(ctx context.Context, in <-chan *task, out chan<- *task) 
 		reads.Go(func() error {
 			defer func() { <-slots }()
 			for _, t := range w.unstored(ctx, tasks) {
+				crash.At(crash.AfterLookup)
 				if !send(ctx, out, t) {
 					break
 				}
@@ -114,6 +116,7 @@ func (w *Worker) readStored(ctx context.Context, keys []item.Key) (map[item.Key]
 	var pause backoff
 	for {
 		stored, err := w.deps.Store.Lookup(ctx, keys)
+		w.progress.made()
 		if err == nil {
 			return stored, nil
 		}

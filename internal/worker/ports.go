@@ -65,6 +65,13 @@ type Source interface {
 	Receive(ctx context.Context, handle func(context.Context, *Delivery) Settlement) error
 }
 
+// Connection knows whether a Source gets deliveries, as far as can be told.
+type Connection interface {
+	// Connected is false while the service cannot be reached, so that no
+	// deliveries means nothing. It is safe for concurrent use.
+	Connected() bool
+}
+
 // DeadLetters takes the messages for which no result row can be written.
 type DeadLetters interface {
 	// Bury records d with the reason. It returns nil only when the record is
@@ -183,7 +190,9 @@ type Output struct {
 // Runner runs the model.
 type Runner interface {
 	// Load makes the model ready, warmed up. It is called before anything
-	// else, by one goroutine, and returns promptly when ctx is done.
+	// else, by one goroutine, and returns promptly when ctx is done. After an
+	// error it is called again, unless that is ErrPermanent or of class
+	// ClassDevice.
 	Load(ctx context.Context) (Info, error)
 
 	// Prepare decodes and validates an item's payload, outside the model, so

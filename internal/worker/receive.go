@@ -20,7 +20,7 @@ func (w *Worker) receive(ctx context.Context) error {
 	var pause backoff
 	for tries := 1; ; tries++ {
 		start := time.Now()
-		err := w.deps.Source.Receive(ctx, w.handle)
+		err := w.receiveOnce(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

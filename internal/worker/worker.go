@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +41,12 @@ type Worker struct {
 	toCommit chan []finished
 
 	// ceiling is the largest batch that is tried.
-	ceiling atomic.Int64
-	ready   atomic.Bool
+	ceiling  atomic.Int64
+	progress progress
+	ready    atomic.Bool
+	// intakeBroken is true from the end of an intake that nobody asked for
+	// until another one works.
+	intakeBroken atomic.Bool
 	// stopIntake stops the intake for a cause of the worker's own.
 	stopIntake context.CancelCauseFunc
 
@@ -74,18 +77,15 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}, nil
 }
 
-// Ready reports whether the model is loaded and the worker takes deliveries.
-// It is safe for concurrent use.
-func (w *Worker) Ready() bool { return w.ready.Load() }
-
-// Run loads the model and works until ctx is done, then drains and returns
-// nil. It returns an error when the model does not load, when the source
-// stays broken, or when the device breaks (ErrDevice).
+// Run waits for what it needs, loads the model and works until ctx is done or
+// there was no work for ExitWhenIdle, then drains and returns nil. It returns an
+// error when something is not there in time or never will be, when the source
+// stays broken, or when the device is broken (ErrDevice).
 //
 // After ctx is done Run returns within HardStop and the time that the source
 // needs to send what was settled, plus at most 1.5 s; during a load, at once.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.loadModel(ctx); err != nil {
+	if err := w.start(ctx); err != nil {
 		w.closeRunner(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -93,48 +93,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	return w.serve(ctx)
-}
-
-// loadModel loads the model. Native code cannot be interrupted: when ctx is done
-// first, the load is left behind.
-func (w *Worker) loadModel(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.LoadTimeout,
-		fmt.Errorf("the model was not ready within model.start_timeout (%s)", w.cfg.LoadTimeout))
-	defer cancel()
-	type loaded struct {
-		info Info
-		err  error
-	}
-	result := make(chan loaded, 1)
-	go func() {
-		info, err := w.deps.Runner.Load(ctx)
-		result <- loaded{info, err}
-	}()
-	start := time.Now()
-	w.deps.Log.InfoContext(ctx, "loading model")
-	select {
-	case l := <-result:
-		if l.err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return fmt.Errorf("load model: %w", l.err)
-		}
-		if err := l.info.check(); err != nil {
-			return fmt.Errorf("load model: %w", err)
-		}
-		w.info = l.info
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	limit := w.cfg.BatchSize
-	if w.info.MaxBatch > 0 {
-		limit = min(limit, w.info.MaxBatch)
-	}
-	w.ceiling.Store(int64(limit))
-	w.deps.Log.InfoContext(ctx, "model ready", "model_version", w.info.ModelVersion, "batch_limit", limit,
-		"load_seconds", time.Since(start).Seconds())
-	return nil
 }
 
 // serve is the life of a worker with a loaded model.
@@ -157,6 +115,7 @@ func (w *Worker) serve(ctx context.Context) error {
 		stopIntake(receiveErr)
 		return nil
 	})
+	stages.Go(func() error { w.exitWhenIdle(intake); return nil })
 	w.ready.Store(true)
 	<-intake.Done()
 	w.ready.Store(false)

@@ -257,7 +257,7 @@ func (c *child) exchange(ctx context.Context, id string, batch []worker.Input) (
 func (c *child) unasked() error {
 	rest, _ := c.lines.Peek(c.lines.Buffered())
 	if rest = bytes.TrimSpace(rest); len(rest) > 0 {
-		return fmt.Errorf("%w: it wrote %s after its answer; standard output is for the protocol, print to standard error", ErrUnusable, excerpt(rest))
+		return fmt.Errorf("%w: it wrote %s after its answer; standard output is for the protocol, print to standard error", errUnusable, excerpt(rest))
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
-// ErrUnusable is in the chain of an error of Load when to load again cannot
+// errUnusable is in the chain of an error of Load when to load again cannot
 // help: the program does not exist, or does not speak the protocol.
-var ErrUnusable = errors.New("program cannot be used as a runner")
+var errUnusable = worker.Permanent(errors.New("program cannot be used as a runner"))
 
 // errClosed is the cause of everything that Close interrupts.
 var errClosed = errors.New("the runner was closed")
@@ -116,7 +116,7 @@ func (r *Runner) beginLoad() error {
 	case r.loaded:
 		return errors.New("load runner: it is loaded already")
 	case len(r.cfg.Command) == 0:
-		return fmt.Errorf("load runner: %w: model.command is empty", ErrUnusable)
+		return fmt.Errorf("load runner: %w: model.command is empty", errUnusable)
 	}
 	r.starts.open()
 	r.children.Add(1)

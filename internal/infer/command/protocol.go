@@ -40,18 +40,18 @@ func parseReady(line []byte) (ready, error) {
 	var r ready
 	if err := json.Unmarshal(line, &r); err != nil {
 		return ready{}, fmt.Errorf("%w: its first line must be {\"ready\":true,\"protocol\":%d}, it is %s; print anything else to standard error",
-			ErrUnusable, protocol, excerpt(line))
+			errUnusable, protocol, excerpt(line))
 	}
 	switch {
 	case !r.Ready:
-		return ready{}, fmt.Errorf(`%w: its first line must say "ready":true, it is %s`, ErrUnusable, excerpt(line))
+		return ready{}, fmt.Errorf(`%w: its first line must say "ready":true, it is %s`, errUnusable, excerpt(line))
 	case r.Protocol != protocol:
-		return ready{}, fmt.Errorf("%w: it speaks protocol %d, this worker speaks %d", ErrUnusable, r.Protocol, protocol)
+		return ready{}, fmt.Errorf("%w: it speaks protocol %d, this worker speaks %d", errUnusable, r.Protocol, protocol)
 	case r.MaxBatch < 0:
-		return ready{}, fmt.Errorf("%w: it says max_batch %d", ErrUnusable, r.MaxBatch)
+		return ready{}, fmt.Errorf("%w: it says max_batch %d", errUnusable, r.MaxBatch)
 	case utf8.RuneCountInString(r.ModelVersion) > maxVersion || strings.ContainsFunc(r.ModelVersion, unicode.IsControl):
 		return ready{}, fmt.Errorf("%w: its model_version %s has more than %d characters or a control character",
-			ErrUnusable, excerpt([]byte(r.ModelVersion)), maxVersion)
+			errUnusable, excerpt([]byte(r.ModelVersion)), maxVersion)
 	}
 	return r, nil
 }

@@ -88,7 +88,7 @@ func program(command []string, dir string, env []string) (*exec.Cmd, error) {
 	}
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("%w: model.dir %q is not a directory", ErrUnusable, dir)
+			return nil, fmt.Errorf("%w: model.dir %q is not a directory", errUnusable, dir)
 		}
 	}
 	return &exec.Cmd{Path: path, Args: command, Dir: dir, Env: childEnv(env), SysProcAttr: processAttributes()}, nil
@@ -108,13 +108,13 @@ func childEnv(env []string) []string {
 func unusable(name string, err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("%w: model.command: %q is not on the PATH", ErrUnusable, name)
+		return fmt.Errorf("%w: model.command: %q is not on the PATH", errUnusable, name)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: model.command: %q does not exist, or its interpreter does not", ErrUnusable, name)
+		return fmt.Errorf("%w: model.command: %q does not exist, or its interpreter does not", errUnusable, name)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("%w: model.command: %q is not an executable file", ErrUnusable, name)
+		return fmt.Errorf("%w: model.command: %q is not an executable file", errUnusable, name)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: model.command: %q is no program for this machine (a script needs a #! line)", ErrUnusable, name)
+		return fmt.Errorf("%w: model.command: %q is no program for this machine (a script needs a #! line)", errUnusable, name)
 	}
 	return fmt.Errorf("start %q: %w", name, err)
 }

@@ -104,8 +104,8 @@ func TestLoadErrors(t *testing.T) {
 			r, _ := newRunner(t, tc.cfg, 1)
 			_, err := r.Load(t.Context())
 			wantErr(t, err, "none", tc.text)
-			if got := errors.Is(err, command.ErrUnusable); got != tc.unusable {
-				t.Errorf("errors.Is(%q, ErrUnusable) = %t; want %t", err, got, tc.unusable)
+			if got := errors.Is(err, worker.ErrPermanent); got != tc.unusable {
+				t.Errorf("errors.Is(%q, ErrPermanent) = %t; want %t", err, got, tc.unusable)
 			}
 		})
 	}
@@ -116,8 +116,8 @@ func TestLoadAgainAfterAFailure(t *testing.T) {
 	cfg := childConfig("serve")
 	cfg.Command[0] = program
 	r, _ := newRunner(t, cfg, 1)
-	if _, err := r.Load(t.Context()); !errors.Is(err, command.ErrUnusable) {
-		t.Fatalf("Load = %v; want ErrUnusable", err)
+	if _, err := r.Load(t.Context()); !errors.Is(err, worker.ErrPermanent) {
+		t.Fatalf("Load = %v; want ErrPermanent", err)
 	}
 	if err := os.Symlink(os.Args[0], program); err != nil {
 		t.Fatal(err)

@@ -62,6 +62,24 @@ func classify(err error) error {
 	return worker.Failf(class, "run model: %w", err)
 }
 
+// anyCode matches the number of any CUDA error.
+var anyCode = regexp.MustCompile(`cuda (?:error|failure)[ :]+[1-9]`)
+
+// classifyStart says what an error met on the way to a GPU means for another
+// try. A GPU that CUDA does not find or cannot use is looked for by another
+// process, since CUDA does not look twice in one. What else fails is the model
+// or the installation, unless it is memory that somebody else may give back.
+func classifyStart(err error) error {
+	text := strings.ToLower(err.Error())
+	switch {
+	case containsAny(text, outOfMemory()):
+		return err
+	case containsAny(text, brokenDevice()) || anyCode.MatchString(text):
+		return worker.Fail(worker.ClassDevice, err)
+	}
+	return worker.Permanent(err)
+}
+
 func containsAny(text string, phrases []string) bool {
 	for _, p := range phrases {
 		if strings.Contains(text, p) {

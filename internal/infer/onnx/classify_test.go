@@ -36,3 +36,26 @@ func TestClassify(t *testing.T) {
 		t.Errorf("no error became %v", err)
 	}
 }
+
+// A GPU that is not there is a broken device, whose pod is replaced; a model or
+// an installation that is wrong stays so; memory may come back.
+func TestClassifyStart(t *testing.T) {
+	for _, tt := range []struct {
+		text      string
+		class     worker.Class
+		permanent bool
+	}{
+		{"CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=h ; expr=cudaSetDevice(info_.device_id);", worker.ClassDevice, false},
+		{"CUDA failure 101: invalid device ordinal ; GPU=1", worker.ClassDevice, false},
+		{"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=0", worker.ClassDevice, false},
+		{"CUDA failure 999: unknown error ; GPU=0", worker.ClassDevice, false},
+		{"CUDA failure 2: out of memory ; GPU=0 ; expr=cudaMalloc((void**)&p, size);", "", false},
+		{"Load model from m.onnx failed:Protobuf parsing failed.", "", true},
+		{"Failed to load shared library libonnxruntime_providers_cuda.so: libcudnn.so.9: cannot open shared object file", "", true},
+	} {
+		err := classifyStart(errors.New(tt.text))
+		if class, permanent := worker.ClassOf(err, ""), errors.Is(err, worker.ErrPermanent); class != tt.class || permanent != tt.permanent {
+			t.Errorf("%s: got class %q, permanent %t; want %q, %t", tt.text, class, permanent, tt.class, tt.permanent)
+		}
+	}
+}

@@ -61,9 +61,9 @@ func (l ortLibrary) open(cfg config.Model, input, output port) (engine, error) {
 
 func openError(cfg config.Model, err error) error {
 	if cfg.Device == "cuda" {
-		return fmt.Errorf("open model %s on GPU %d: %w; spotbatch does not fall back to the CPU", cfg.Path, cfg.DeviceID, err)
+		return classifyStart(fmt.Errorf("open model %s on GPU %d: %w; spotbatch does not fall back to the CPU", cfg.Path, cfg.DeviceID, err))
 	}
-	return unusable{fmt.Errorf("open model %s: %w", cfg.Path, err)}
+	return worker.Permanent(fmt.Errorf("open model %s: %w", cfg.Path, err))
 }
 
 // sessionOptions translates the configuration. The caller destroys the options.
@@ -104,7 +104,7 @@ func setOptions(options *ort.SessionOptions, cfg config.Model) error {
 func addCUDA(options *ort.SessionOptions, device int) error {
 	cuda, err := ort.NewCUDAProviderOptions()
 	if err != nil {
-		return fmt.Errorf("model.device: cuda: this ONNX Runtime cannot use CUDA (%w); set %s to a GPU build of it, or model.device to cpu", err, libraryVariable)
+		return worker.Permanent(fmt.Errorf("model.device: cuda: this ONNX Runtime cannot use CUDA (%w); set %s to a GPU build of it, or model.device to cpu", err, libraryVariable))
 	}
 	defer cuda.Destroy() //nolint:errcheck // it fails for nil only
 	err = cuda.Update(map[string]string{
@@ -119,7 +119,7 @@ func addCUDA(options *ort.SessionOptions, device int) error {
 		err = options.AppendExecutionProviderCUDA(cuda)
 	}
 	if err != nil {
-		return fmt.Errorf("model.device: cuda: GPU %d cannot be used: %w; check that %s names a GPU build of ONNX Runtime, and check the driver, CUDA and cuDNN, or set model.device to cpu", device, err, libraryVariable)
+		return classifyStart(fmt.Errorf("model.device: cuda: GPU %d cannot be used: %w; check that %s names a GPU build of ONNX Runtime, and check the driver, CUDA and cuDNN, or set model.device to cpu", device, err, libraryVariable))
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
 // libraryVariable names the shared library where the configuration does not.
@@ -42,7 +44,7 @@ func loadLibrary(path string) error {
 	}
 	candidates, err := libraryNames(path)
 	if err != nil {
-		return unusable{err}
+		return worker.Permanent(err)
 	}
 	for _, name := range candidates {
 		ort.SetSharedLibraryPath(name)
@@ -53,7 +55,7 @@ func loadLibrary(path string) error {
 			return nil
 		}
 	}
-	return unusable{fmt.Errorf("load ONNX Runtime: %w; %s", err, libraryHelp)}
+	return worker.Permanent(fmt.Errorf("load ONNX Runtime: %w; %s", err, libraryHelp))
 }
 
 // libraryNames are the names to give to the loader, in order: path, or those

@@ -203,8 +203,8 @@ func refuse(t *testing.T, cfg config.Model, want string) {
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("load: got %q, want one line with %q", err, want)
 	}
-	if got := errors.Is(err, ErrUnusable); got != (cfg.Device == "cpu") {
-		t.Errorf("load: unusable is %t for %v", got, err)
+	if !errors.Is(err, worker.ErrPermanent) {
+		t.Errorf("load: to try again is of use after %v", err)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)

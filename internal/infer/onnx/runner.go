@@ -26,16 +26,6 @@ const warmUpRounds = 2
 // ErrClosed is in the chain of Run's error after Close.
 var ErrClosed = errors.New("the model is closed")
 
-// ErrUnusable is in the chain of an error of Load when to load again cannot
-// help: a file is missing, or model and configuration do not fit.
-var ErrUnusable = errors.New("model cannot be used as configured")
-
-// unusable marks an error as ErrUnusable without a change of its text.
-type unusable struct{ error }
-
-func (e unusable) Unwrap() error        { return e.error }
-func (e unusable) Is(target error) bool { return target == ErrUnusable }
-
 // Runner runs one ONNX model. It implements worker.Runner.
 type Runner struct {
 	cfg         config.Model
@@ -107,10 +97,10 @@ func (r *Runner) Load(ctx context.Context) (worker.Info, error) {
 func (r *Runner) load(ctx context.Context) (worker.Info, error) {
 	labels, err := readLabels(r.cfg.Output)
 	if err != nil {
-		return worker.Info{}, unusable{err}
+		return worker.Info{}, worker.Permanent(err)
 	}
 	if err := checkFile(r.cfg.Path); err != nil {
-		return worker.Info{}, unusable{err}
+		return worker.Info{}, worker.Permanent(err)
 	}
 	version, err := version(ctx, r.cfg, labels)
 	if err != nil {
@@ -122,7 +112,7 @@ func (r *Runner) load(ctx context.Context) (worker.Info, error) {
 	}
 	p, err := newPlan(r.cfg, labels, inputs, outputs)
 	if err != nil {
-		return worker.Info{}, unusable{fmt.Errorf("model %s does not fit the configuration: %w", r.cfg.Path, err)}
+		return worker.Info{}, worker.Permanent(fmt.Errorf("model %s does not fit the configuration: %w", r.cfg.Path, err))
 	}
 	e, err := r.library.open(r.cfg, p.input, p.output)
 	if err != nil {
@@ -150,6 +140,8 @@ func (r *Runner) warmUp(ctx context.Context, m *model) (int, error) {
 		switch {
 		case err == nil:
 			return limit, nil
+		case worker.ClassOf(err, "") == worker.ClassBatchError:
+			return 0, worker.Permanent(fmt.Errorf("warm up model %s with a batch of %d: %w", r.cfg.Path, size, err))
 		case worker.ClassOf(err, "") != worker.ClassOutOfMemory || size == 1 || m.plan.fixed > 0:
 			return 0, fmt.Errorf("warm up model %s with a batch of %d: %w", r.cfg.Path, size, err)
 		}
@@ -168,7 +160,7 @@ func (r *Runner) tryBatches(ctx context.Context, m *model, size int) error {
 					return err
 				}
 				if err := m.plan.checkResult(out, m.plan.rows(size)); err != nil {
-					return unusable{err}
+					return worker.Permanent(err)
 				}
 				return nil
 			})

@@ -1,0 +1,6 @@
+//go:build !crashpoints
+
+package crash
+
+// At does nothing: this build has no crash points.
+func At(Point) {}
