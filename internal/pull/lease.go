@@ -11,6 +11,10 @@ import (
 // by at most this long.
 const leaseTick = 500 * time.Millisecond
 
+// extensions is how often an extension is asked for while a lease lasts: three
+// tries in a row may fail, or take three quarters of it to be answered.
+const extensions = 4
+
 // lease is our right to one delivery.
 type lease struct {
 	ackID string
@@ -20,7 +24,7 @@ type lease struct {
 	begun time.Time
 
 	// Guarded by leases.mu: ends is when the right ends unless it is extended,
-	// as far as we know; extend is when that is due.
+	// as far as we know; extend is when the next extension is to be asked for.
 	ends   time.Time
 	extend time.Time
 }
@@ -45,19 +49,11 @@ func newLeases(length, most time.Duration, modify func(context.Context, []string
 // add begins a lease that was granted now, for length.
 func (l *leases) add(ackID string) *lease {
 	now := time.Now()
-	n := &lease{ackID: ackID, lost: make(chan struct{}), begun: now}
+	n := &lease{ackID: ackID, lost: make(chan struct{}), begun: now, ends: now.Add(l.length), extend: now.Add(l.length / extensions)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.granted(n, now)
 	l.held[ackID] = n
 	return n
-}
-
-// granted notes an extension that was asked for at the time at. It is asked
-// for again after a third of it, so that two tries may fail.
-func (l *leases) granted(n *lease, at time.Time) {
-	n.ends = at.Add(l.length)
-	n.extend = at.Add(l.length / 3)
 }
 
 // drop ends the keeping of a lease and reports whether it was ours until now:
@@ -76,46 +72,47 @@ func (l *leases) drop(n *lease) bool {
 func (l *leases) run(ctx context.Context) {
 	tick := time.NewTicker(leaseTick)
 	defer tick.Stop()
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	for {
 		select {
 		case <-tick.C:
-			l.keep(ctx, time.Now())
+			now := time.Now()
+			for ids := range slices.Chunk(l.due(now), idsPerCall) {
+				asking.Go(func() { l.ask(ctx, ids, now) })
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// keep drops what is lost and extends what is due.
-func (l *leases) keep(ctx context.Context, now time.Time) {
-	due := l.due(now)
-	for ids := range slices.Chunk(due, idsPerCall) {
-		// Bounded, so that a service that does not answer does not keep us from
-		// noticing what is lost meanwhile.
-		callCtx, cancel := context.WithTimeout(ctx, l.length/3)
-		err := l.modify(callCtx, ids, l.length)
-		cancel()
-		failed := failedIDs(err)
-		if err != nil && len(failed) == 0 {
-			// They stay due: the next tick tries again, until they are lost.
-			continue
-		}
-		l.extended(ids, failed, now)
-	}
+// ask extends leases. It is not waited for: while an answer is under way, what
+// is lost is noticed and the next extension is asked for, so that answers may be
+// late by most of a lease before one is given up that the service has granted.
+func (l *leases) ask(ctx context.Context, ids []string, at time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, l.length) // A later answer is of no use.
+	defer cancel()
+	l.answered(ids, l.modify(ctx, ids, l.length), at)
 }
 
-// extended notes what became of an extension that was asked for at the time at.
-func (l *leases) extended(ids []string, failed map[string]failure, at time.Time) {
+// answered notes what became of an extension that was asked for at the time at.
+// Answers may come in any order.
+func (l *leases) answered(ids []string, err error, at time.Time) {
+	failed := failedIDs(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range ids {
 		n, failure := l.held[id], failed[id]
 		switch {
 		case n == nil: // settled meanwhile
-		case failure == "":
-			l.granted(n, at)
-		case !failure.passing():
+		case failure != "" && !failure.passing():
 			l.lose(n)
+		case failure != "" || err != nil && len(failed) == 0:
+			// Due at once: every tick tries again, until it is lost.
+			n.extend = at
+		case n.ends.Before(at.Add(l.length)):
+			n.ends = at.Add(l.length)
 		}
 	}
 }
@@ -126,7 +123,7 @@ func (l *leases) lose(n *lease) {
 	close(n.lost)
 }
 
-// due returns the ack IDs to be extended, and lets go what is lost.
+// due returns the ack IDs to be extended now, and lets go what is lost.
 func (l *leases) due(now time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,6 +133,7 @@ func (l *leases) due(now time.Time) []string {
 		case now.After(n.ends), now.Sub(n.begun) >= l.most:
 			l.lose(n)
 		case now.After(n.extend):
+			n.extend = now.Add(l.length / extensions)
 			due = append(due, id)
 		}
 	}

@@ -3,7 +3,9 @@ package pull
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 // keeper is a leases under test with what it asked for.
 type keeper struct {
 	*leases
+	mu    sync.Mutex
 	calls []extension
 	fail  func(now time.Duration) error
 }
@@ -37,7 +40,9 @@ func inBubble(t *testing.T, test func(t *testing.T, k *keeper, begin time.Time))
 			}
 			ids = slices.Clone(ids)
 			slices.Sort(ids)
+			k.mu.Lock()
 			k.calls = append(k.calls, extension{time.Since(begin), ids})
+			k.mu.Unlock()
 			return k.fail(time.Since(begin))
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +77,7 @@ func TestLeaseIsExtendedUntilItHasLastedLongEnough(t *testing.T) {
 			t.Fatal("lost while every extension was granted")
 		}
 		for i, call := range k.calls {
-			want := time.Duration(i+1) * (10*time.Second + leaseTick)
+			want := time.Duration(i+1) * (30*time.Second/extensions + leaseTick)
 			if call.at != want {
 				t.Errorf("extension %d at %s, want %s", i, call.at, want)
 			}
@@ -162,12 +167,89 @@ func TestHangingExtensionDoesNotHideALoss(t *testing.T) {
 		go func() { defer close(done); l.run(ctx) }()
 		a := l.add("a")
 		<-a.lost
-		if took := time.Since(begin); took > 41*time.Second {
+		if took := time.Since(begin); took > 30*time.Second+leaseTick {
 			t.Errorf("the loss was noticed after %s, want soon after 30s", took)
 		}
 		cancel()
 		<-done
 	})
+}
+
+// service stands for the other end: it grants what reaches it in time.
+type service struct {
+	// there and back are how long a call and its answer are under way.
+	there, back time.Duration
+
+	mu   sync.Mutex
+	ends time.Time
+}
+
+func (s *service) modify(ctx context.Context, _ []string, deadline time.Duration) error {
+	if !wait(ctx, s.there) {
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	if now := time.Now(); now.Before(s.ends) {
+		s.ends = now.Add(deadline)
+	}
+	s.mu.Unlock()
+	if !wait(ctx, s.back) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Calls and answers may be late by two thirds of a lease: what the service has
+// granted is not given up, and nothing is thought ours that is not. With
+// answers that come even later the lease is given up, although the service
+// goes on granting it: nobody can know.
+func TestSlowAnswersCostNoLease(t *testing.T) {
+	for _, tt := range []struct {
+		there, back time.Duration
+		lost        bool
+	}{
+		{there: 20 * time.Second},
+		{back: 20 * time.Second},
+		{there: 10 * time.Second, back: 10 * time.Second},
+		{back: 29 * time.Second, lost: true},
+		{there: 29 * time.Second, lost: true},
+	} {
+		t.Run(fmt.Sprintf("%s there, %s back", tt.there, tt.back), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				far := &service{there: tt.there, back: tt.back, ends: begin.Add(30 * time.Second)}
+				l := newLeases(30*time.Second, time.Hour, far.modify)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); l.run(ctx) }()
+				a := l.add("a")
+				for d := time.Second; d < 5*time.Minute && !isLost(a); d += time.Second {
+					at(begin, d)
+					l.mu.Lock()
+					far.mu.Lock()
+					if a.ends.After(far.ends) {
+						t.Errorf("after %s the lease is thought to last until %s, the service says %s", d, a.ends.Sub(begin), far.ends.Sub(begin))
+					}
+					far.mu.Unlock()
+					l.mu.Unlock()
+				}
+				if got := isLost(a); got != tt.lost {
+					t.Errorf("lost: got %t, want %t", got, tt.lost)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
 }
 
 // On an exactly-once subscription a call fails for some of its IDs. The others
@@ -200,7 +282,7 @@ func TestExtensionIsGrantedForEachIDByItself(t *testing.T) {
 			t.Errorf("lost: good %t, later %t; want both kept", isLost(good), isLost(later))
 		}
 		for _, call := range k.calls[1:] {
-			if call.at < 20*time.Second && slices.Contains(call.ids, "good") {
+			if call.at < 15*time.Second && slices.Contains(call.ids, "good") {
 				t.Errorf("good was extended again at %s, although the first extension was granted", call.at)
 			}
 		}

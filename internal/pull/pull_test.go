@@ -23,6 +23,7 @@ import (
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/localcloud"
+	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
 	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
 	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
 	"github.com/spotbatch/spotbatch/internal/pull"
@@ -117,13 +118,19 @@ func (b *bench) pullDead() *pubsubpb.PubsubMessage {
 	return m.GetMessage()
 }
 
-// wantCounts checks what the server says of the workers' subscription.
-func (b *bench) wantCounts(ready, leased, acked int) {
+func (b *bench) counts() broker.Counts {
 	b.t.Helper()
 	c, err := b.cloud.Broker().Counts(subPath)
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return c
+}
+
+// wantCounts checks what the server says of the workers' subscription.
+func (b *bench) wantCounts(ready, leased, acked int) {
+	b.t.Helper()
+	c := b.counts()
 	if int(c.Ready) != ready || int(c.Leased) != leased || int(c.Acked) != acked {
 		b.t.Errorf("server: got %d ready, %d leased, %d acked; want %d, %d, %d", c.Ready, c.Leased, c.Acked, ready, leased, acked)
 	}

@@ -21,8 +21,8 @@ const (
 	// maxResponse is the largest response that is taken: several messages of
 	// up to 10 MB come in one.
 	maxResponse = 64 << 20
-	// streamHealthy is how long a stream must have lived for the pauses
-	// between streams to start anew.
+	// streamHealthy is how long a stream that brings nothing must have lived
+	// for the pauses between streams to start anew.
 	streamHealthy = 10 * time.Second
 )
 
@@ -39,15 +39,18 @@ type stream struct {
 func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.ReceivedMessage)) error {
 	var tries pause
 	for ctx.Err() == nil {
-		start := time.Now()
-		err := s.pullOne(ctx, take)
+		start, brought := time.Now(), false
+		err := s.pullOne(ctx, func(messages []*pubsubpb.ReceivedMessage) {
+			brought = true
+			take(messages)
+		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !retryable(err):
 			return fmt.Errorf("pull from %s: %w", s.path, err)
 		}
-		if time.Since(start) > streamHealthy {
+		if brought || time.Since(start) > streamHealthy {
 			tries = pause{}
 		}
 		// The service ends streams now and then; only failures are worth a line.
