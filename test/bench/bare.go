@@ -19,7 +19,7 @@ func serveBare(ctx context.Context, j *job) (err error) {
 	subscriber.ReceiveSettings.MaxOutstandingMessages = j.cfg.Pull.MaxOutstanding
 	subscriber.ReceiveSettings.MaxOutstandingBytes = int(j.cfg.Pull.MaxOutstandingBytes)
 	subscriber.ReceiveSettings.NumGoroutines = 1
-	j.tell(event{Kind: ready})
+	j.isReady()
 	return subscriber.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
 		j.begin(1)
 		m.Ack()

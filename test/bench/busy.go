@@ -109,7 +109,7 @@ type outcome struct {
 func (b *bench) observe(ctx context.Context, l load) (o outcome, err error) {
 	batch := config.Default().Batch.MaxSize
 	held := l.workers * max(l.outstanding, 4*batch)
-	window := max(b.size.window, 20*l.model)
+	window := max(b.size.window, b.size.windowBatches*l.model)
 	// More than models that are never idle could run: the backlog lasts.
 	perWorker := batch * (3*warmBatches + int(window/l.model))
 	items := l.workers*perWorker*3/2 + held
@@ -123,10 +123,9 @@ func (b *bench) observe(ctx context.Context, l load) (o outcome, err error) {
 		}
 		crew := q.hire(ctx)
 		defer crew.dismiss()
-		for range l.workers {
-			if _, err := crew.add(l.role, jobArgs{model: l.model, batches: true}, outstandingEnv(l.outstanding)...); err != nil {
-				return err
-			}
+		_, err = crew.together(l.workers, l.role, jobArgs{model: l.model, batches: true}, func(note) {}, outstandingEnv(l.outstanding)...)
+		if err != nil {
+			return err
 		}
 		w := &watch{window: window, open: map[*child]stretch{}, ran: map[*child]int{}}
 		var before idle

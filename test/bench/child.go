@@ -18,6 +18,9 @@ type child struct {
 	cmd     *exec.Cmd
 	log     string
 	started time.Time
+	// hold keeps a worker from taking messages until it is closed; nil when
+	// it was not to wait.
+	hold io.Closer
 	// exited is closed when it has ended, after err was set.
 	exited chan struct{}
 	err    error
@@ -32,8 +35,9 @@ type note struct {
 }
 
 // start starts a child that works on the queue. What it tells goes to notes
-// until ctx is done. env is added to the queue's.
-func (q queue) start(ctx context.Context, name string, args jobArgs, notes chan<- note, env ...string) (*child, error) {
+// until ctx is done. When it is ready it waits for its hold to be closed, if
+// held. env is added to the queue's.
+func (q queue) start(ctx context.Context, name string, args jobArgs, held bool, notes chan<- note, env []string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -47,6 +51,11 @@ func (q queue) start(ctx context.Context, name string, args jobArgs, notes chan<
 	c.cmd = exec.CommandContext(ctx, program, append([]string{name}, args.list()...)...)
 	c.cmd.Env = append(append(os.Environ(), q.env()...), env...)
 	c.cmd.Stderr = log
+	if held {
+		if c.hold, err = c.cmd.StdinPipe(); err != nil {
+			return nil, err
+		}
+	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -106,11 +115,44 @@ func (q queue) hire(ctx context.Context) *crew {
 }
 
 func (c *crew) add(name string, args jobArgs, env ...string) (*child, error) {
-	child, err := c.start(c.ctx, name, args, c.notes, env...)
+	return c.launch(name, args, false, env)
+}
+
+func (c *crew) launch(name string, args jobArgs, held bool, env []string) (*child, error) {
+	child, err := c.start(c.ctx, name, args, held, c.notes, env)
 	if err == nil {
 		c.children = append(c.children, child)
 	}
 	return child, err
+}
+
+// together starts n children that begin at the same time, when all are ready,
+// and hands the notes of that to take.
+func (c *crew) together(n int, name string, args jobArgs, take func(note), env ...string) ([]*child, error) {
+	var started []*child
+	for range n {
+		child, err := c.launch(name, args, true, env)
+		if err != nil {
+			return nil, err
+		}
+		started = append(started, child)
+	}
+	for waiting := n; waiting > 0; {
+		told, err := c.next()
+		if err != nil {
+			return nil, err
+		}
+		take(told)
+		if told.Kind == ready {
+			waiting--
+		}
+	}
+	for _, child := range started {
+		if err := child.hold.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return started, nil
 }
 
 // dismiss kills all that still run.

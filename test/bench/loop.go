@@ -28,7 +28,7 @@ func serveTextbook(ctx context.Context, j *job) (err error) {
 	}
 	defer rows.Close()
 	loop := textbook{job: j, messages: messages, rows: rows}
-	j.tell(event{Kind: ready})
+	j.isReady()
 	for ctx.Err() == nil {
 		if err := loop.once(ctx); err != nil {
 			return err

@@ -123,12 +123,16 @@ type bench struct {
 
 // size says how much is measured.
 type size struct {
-	// window is how long the model of a worker is watched.
-	window time.Duration
+	// window is how long the models are watched, at least for windowBatches
+	// batches.
+	window        time.Duration
+	windowBatches time.Duration
 	// overheadItems is how many items are counted, after as many again as a
-	// quarter of them.
-	overheadItems int
-	drains        int
+	// quarter of them, and overheadRounds how often: a machine is not equally
+	// fast at all times.
+	overheadItems  int
+	overheadRounds int
+	drains         int
 	// preemptions is how often a worker is stopped, one each preemptEvery.
 	preemptions  int
 	preemptEvery time.Duration
@@ -141,12 +145,12 @@ type scaleSize struct{ items, rounds int }
 
 var (
 	full = size{
-		window: 5 * time.Second, overheadItems: 100_000, drains: 100,
+		window: 5 * time.Second, windowBatches: 20, overheadItems: 100_000, overheadRounds: 3, drains: 100,
 		preemptions: 6, preemptEvery: 5 * time.Second,
 		scales: []scaleSize{{10_000, 5}, {100_000, 2}, {1_000_000, 1}},
 	}
 	tiny = size{
-		window: 100 * time.Millisecond, overheadItems: 1000, drains: 2,
+		window: 100 * time.Millisecond, windowBatches: 2, overheadItems: 1000, overheadRounds: 1, drains: 2,
 		preemptions: 1, preemptEvery: 500 * time.Millisecond,
 		scales: []scaleSize{{500, 1}, {1000, 1}},
 	}

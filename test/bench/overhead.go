@@ -13,10 +13,6 @@ import (
 // official client has by default.
 const overheadOutstanding = 1000
 
-// overheadRounds is how often each side is measured, in turn: a machine is not
-// equally fast at all times.
-const overheadRounds = 3
-
 // overhead compares the CPU time of a worker whose model costs nothing with
 // that of the bare official client, on the same messages.
 func (b *bench) overhead(ctx context.Context) error {
@@ -30,7 +26,7 @@ func (b *bench) overhead(ctx context.Context) error {
 		{"worker", roleWorker, jobArgs{}},
 	}
 	cost := make([][]time.Duration, len(sides))
-	for round := range overheadRounds {
+	for round := range b.size.overheadRounds {
 		for i, side := range sides {
 			if b.profiles != "" && round == 0 {
 				side.args.profile = filepath.Join(b.profiles, side.name+".pprof")
@@ -44,11 +40,11 @@ func (b *bench) overhead(ctx context.Context) error {
 	}
 	middle := func(i int) time.Duration {
 		slices.Sort(cost[i])
-		return cost[i][overheadRounds/2]
+		return cost[i][len(cost[i])/2]
 	}
 	bare, noStore, whole := middle(0), middle(1), middle(2)
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-	note := fmt.Sprintf("not delayed, pull.max_outstanding %d, the middle of %d rounds", overheadOutstanding, overheadRounds)
+	note := fmt.Sprintf("delayed, pull.max_outstanding %d, the middle of %d rounds", overheadOutstanding, b.size.overheadRounds)
 	b.add(line{What: "CPU time an item, bare official client", Value: micros(bare), Unit: "us", Note: note})
 	b.add(line{What: "CPU time an item, worker without store calls", Value: micros(noStore), Unit: "us", Note: note})
 	b.add(line{What: "CPU time an item, worker", Value: micros(whole), Unit: "us", Note: note})
@@ -60,7 +56,7 @@ func (b *bench) overhead(ctx context.Context) error {
 // cpuPerItem is the CPU time that one process uses for an item, once it is
 // warm.
 func (b *bench) cpuPerItem(ctx context.Context, role string, args jobArgs) (perItem time.Duration, err error) {
-	err = b.with(ctx, false, func(s *site) error {
+	err = b.with(ctx, true, func(s *site) error {
 		q, err := s.queue(ctx, "items")
 		if err != nil {
 			return err

@@ -38,8 +38,15 @@ type job struct {
 	model time.Duration
 	// noStore puts a store that keeps nothing in the place of Spanner.
 	noStore bool
+	stdin   io.Reader
 	stderr  io.Writer
 	*reporter
+}
+
+// isReady says so and waits until work may begin, which is when stdin ends.
+func (j *job) isReady() {
+	j.tell(event{Kind: ready})
+	_, _ = io.Copy(io.Discard, j.stdin) // any end will do
 }
 
 // args turn a job into the arguments of its role.
@@ -66,7 +73,7 @@ func (a jobArgs) list() []string {
 func runRole(ctx context.Context, serve role, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("role", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	j := &job{stderr: stderr, reporter: &reporter{out: json.NewEncoder(stdout)}}
+	j := &job{stdin: os.Stdin, stderr: stderr, reporter: &reporter{out: json.NewEncoder(stdout)}}
 	flags.DurationVar(&j.model, "model", 0, "`time` that the model takes for a batch")
 	flags.BoolVar(&j.noStore, "no-store", false, "keep results nowhere")
 	flags.BoolVar(&j.batches, "batches", false, "report each batch")

@@ -31,11 +31,11 @@ type rotation struct {
 // fill starts all workers and waits until they are warm.
 func (r *rotation) fill() error {
 	r.batches = make(map[*child]int)
-	for i := range r.workers {
-		if err := r.launch(i); err != nil {
-			return err
-		}
+	workers, err := r.together(len(r.workers), roleWorker, rotationArgs, r.take, rotationEnv()...)
+	if err != nil {
+		return err
 	}
+	copy(r.workers[:], workers)
 	for {
 		n, err := r.next()
 		if err != nil {
@@ -54,10 +54,15 @@ func (r *rotation) fill() error {
 	}
 }
 
-func (r *rotation) launch(i int) (err error) {
+var rotationArgs = jobArgs{model: goodputModel, batches: true}
+
+func rotationEnv() []string {
+	return append(outstandingEnv(wide), "SPOTBATCH_PULL_LEASE="+goodputLease)
+}
+
+func (r *rotation) restart(i int) (err error) {
 	r.due[i] = time.Time{}
-	r.workers[i], err = r.add(roleWorker, jobArgs{model: goodputModel, batches: true},
-		append(outstandingEnv(wide), "SPOTBATCH_PULL_LEASE="+goodputLease)...)
+	r.workers[i], err = r.add(roleWorker, rotationArgs, rotationEnv()...)
 	return err
 }
 
@@ -113,7 +118,7 @@ func (r *rotation) step(deadline time.Time) error {
 	}
 	for i, due := range r.due {
 		if !due.IsZero() && !time.Now().Before(due) {
-			if err := r.launch(i); err != nil {
+			if err := r.restart(i); err != nil {
 				return err
 			}
 		}

@@ -56,22 +56,28 @@ func (b *bench) scaleOnce(ctx context.Context, items int) (rate float64, memory 
 		crew := q.hire(ctx)
 		defer crew.dismiss()
 		before := readIdle()
-		if _, err := crew.add(roleWorker, jobArgs{marks: []int{items / 10, items / 2, items}}); err != nil {
+		var tenths []int
+		for tenth := range 10 {
+			tenths = append(tenths, items*(tenth+1)/10)
+		}
+		if _, err := crew.add(roleWorker, jobArgs{marks: tenths}); err != nil {
 			return err
 		}
 		var marks []event
-		for len(marks) < 3 {
+		for len(marks) < len(tenths) {
 			n, err := crew.next()
 			if err != nil {
 				return err
 			}
 			if n.Kind == used {
 				marks = append(marks, n.event)
-				memory = append(memory, float64(n.Resident))
 			}
 		}
 		free = readIdle().since(before)
-		first, last := marks[0], marks[2]
+		for _, tenth := range []int{1, 5, 10} {
+			memory = append(memory, float64(marks[tenth-1].Resident))
+		}
+		first, last := marks[0], marks[len(marks)-1]
 		rate = float64(last.Items-first.Items) / (float64(last.At-first.At) / 1e9)
 		return nil
 	})
