@@ -39,14 +39,13 @@ func serveWorker(ctx context.Context, j *job) (err error) {
 	fetcher := fetch.New(int64(j.cfg.Pull.MaxOutstandingBytes))
 	defer func() { err = errors.Join(err, fetcher.Close()) }()
 	deps := worker.Deps{
-		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: stub{j},
-		Cancellations: db.Cancellations(),
-		Log:           log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
+		Source: sub, DeadLetters: sub, Store: db.Store(), Attempts: db.Attempts(), Fetcher: fetcher, Runner: stub{j},
+		Checks:     []worker.Check{{Name: "Pub/Sub", Try: sub.Check}, {Name: "Spanner", Try: db.Ping}},
+		Connection: sub, Cancellations: db.Cancellations(),
+		Log: log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	}
 	if j.noStore {
 		deps.Store, deps.Cancellations = nowhere{}, nil
-	} else if err := db.Ping(ctx); err != nil {
-		return err
 	}
 	w, err := worker.New(j.workerConfig(), deps)
 	if err != nil {
@@ -68,6 +67,7 @@ func (j *job) workerConfig() worker.Config {
 		InferTimeout:      c.Infer.Timeout,
 		MaxItemFailures:   c.Infer.MaxItemFailures,
 		MaxItemCrashes:    c.Infer.MaxItemCrashes,
+		SuspectAfter:      c.Infer.SuspectAfter,
 		CommitConcurrency: c.Commit.Concurrency,
 		StoreTimeout:      c.Commit.Timeout,
 		LoadTimeout:       c.Model.StartTimeout,
