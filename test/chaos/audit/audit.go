@@ -11,7 +11,7 @@ import (
 func Check(events []Event, facts Facts) []Violation {
 	c := &checker{events: events, facts: facts, index: newIndex(events)}
 	for _, check := range []func(){
-		c.acks, c.settlements, c.leases, c.rows, c.verdicts, c.model, c.exits, c.drains, c.end,
+		c.acks, c.settlements, c.leases, c.rows, c.verdicts, c.model, c.twice, c.exits, c.drains, c.end,
 	} {
 		check()
 	}

@@ -58,6 +58,10 @@ func (s story) model(at int, worker string) story {
 	return s.add(at, audit.Event{Kind: audit.Modelled, Item: item, Worker: worker})
 }
 
+func (s story) answered(at int) story {
+	return s.add(at, audit.Event{Kind: audit.Answered, Item: item, Worker: "w"})
+}
+
 func (s story) fault(from, to int, service string) story {
 	s = s.add(from, audit.Event{Kind: audit.FaultBegan, Fault: from, Service: service})
 	s = s.add(to, audit.Event{Kind: audit.FaultEnded, Fault: from, Service: service})
@@ -150,6 +154,16 @@ func TestStories(t *testing.T) {
 		},
 		"model run long after the earlier delivery was nacked": {
 			held.step(30, audit.Nacked, "w", 1).ok(40).step(50, audit.Delivered, "w", 2).model(2000, "w").step(2010, audit.Acked, "w", 2), []string{"G4"},
+		},
+
+		"one run, shared by twins": {held.step(25, audit.Delivered, "w", 2).model(30, "w").answered(35).ok(40).step(50, audit.Acked, "w", 1).step(50, audit.Acked, "w", 2), nil},
+		"twins run by themselves": {
+			held.step(25, audit.Delivered, "w", 2).model(30, "w").answered(35).model(36, "w").answered(38).ok(40).
+				step(50, audit.Acked, "w", 1).step(50, audit.Acked, "w", 2), []string{"G4"},
+		},
+		"run anew after a nack": {
+			held.model(30, "w").answered(35).step(6000, audit.Nacked, "w", 1).step(7000, audit.Delivered, "w", 2).model(7010, "w").answered(7020).ok(7030).
+				step(7040, audit.Acked, "w", 2), nil,
 		},
 
 		"drained":                     {done.signal(60, "TERM").exited(5000, 0), nil},
