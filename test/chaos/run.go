@@ -24,8 +24,8 @@ const (
 	// inferTimeout is longer than all slow items take together.
 	inferTimeout = 5 * time.Second
 	// commitTimeout is how long workers wait for Spanner before they give
-	// items back.
-	commitTimeout = 6 * time.Second
+	// items back: less than an outage may last.
+	commitTimeout = 3 * time.Second
 	// modelVersion is what test/chaos/runner says.
 	modelVersion = "chaos-1"
 

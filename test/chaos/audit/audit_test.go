@@ -131,6 +131,19 @@ func TestStories(t *testing.T) {
 			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(10025, "CONT").ok(10030).late(10040, audit.AckedLate, 1), nil,
 		},
 
+		"acked long after it woke": {
+			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(10025, "CONT").ok(10030).late(12040, audit.AckedLate, 1), []string{"G2"},
+		},
+		"acked in time by its own clock": {
+			begin.signal(15, "STOP").step(20, audit.Delivered, "w", 1).signal(9000, "CONT").step(10020, audit.Expired, "w", 1).ok(12030).late(12040, audit.AckedLate, 1), nil,
+		},
+		"acked again by one who stood still": {
+			held.ok(30).signal(40, "STOP").step(41, audit.Acked, "w", 1).signal(4000, "CONT").late(4100, audit.AckedLate, 1), nil,
+		},
+		"acked again long after it woke": {
+			held.ok(30).signal(40, "STOP").step(41, audit.Acked, "w", 1).signal(4000, "CONT").late(8000, audit.AckedLate, 1), []string{"G2"},
+		},
+
 		"lease ran out at a healthy worker": {held.step(10020, audit.Expired, "w", 1).ok(10030), []string{"G2"}},
 		"lease of a killed worker ran out": {
 			held.signal(30, "KILL").exited(31, -1).step(10020, audit.Expired, "w", 1).ok(10030), nil,
