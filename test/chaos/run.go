@@ -148,6 +148,7 @@ func (r *run) env(set settings) ([]string, error) {
 func (r *run) carryOut(ctx context.Context) (audit.Facts, error) {
 	facts := audit.Facts{
 		Lease: lease, Drain: drain, Items: r.plan.wants(), Foreign: r.plan.foreignNames(), ModelVersion: modelVersion,
+		End: audit.End{Run: mainRun},
 	}
 	if err := r.setUp(ctx); err != nil {
 		return facts, err

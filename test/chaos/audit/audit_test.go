@@ -190,6 +190,11 @@ func TestStories(t *testing.T) {
 		"gave back after its end":     {held.signal(30, "TERM").exited(40, 0).step(45, audit.Nacked, "w", 1).ok(50), []string{"G5"}},
 		"left behind, Pub/Sub unwell": {held.signal(30, "TERM").exited(40, 0).ok(50).fault(31, 32, audit.PubSub), nil},
 
+		"gave back late what waited": {held.signal(30, "TERM").step(3000, audit.Nacked, "w", 1).exited(3010, 0).ok(4000), []string{"G5"}},
+		"gave back late what was in the model": {
+			held.model(25, "w").signal(30, "TERM").step(3000, audit.Nacked, "w", 1).exited(3010, 0).ok(4000), nil,
+		},
+
 		"ended by itself": {done.exited(60, 3), []string{"G6"}},
 		"healthy item FAILED, later OK": {
 			held.row(30, failed).ok(40).step(50, audit.Acked, "w", 1), []string{"G6"},
