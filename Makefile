@@ -14,11 +14,19 @@ LDFLAGS := -X main.version=$(VERSION)
 # runners and tests look for it, and end the recipe when it cannot be had.
 ORT := ONNXRUNTIME_LIB="$$(scripts/fetch.sh onnxruntime)"; export ONNXRUNTIME_LIB;
 
-# Time for each fuzz target, repetitions of `make race` and of `make bench`.
+# Time for each fuzz target, repetitions of `make race` and of `make bench-code`.
 FUZZTIME ?= 5s
 COUNT ?= 5
-# What `make bench` compares with, such as a bench.txt of another commit.
+# The runs of `make chaos`: how many, or for how many minutes, the seed of the
+# first one (0: another each time), and how many at once.
+RUNS ?= 100
+MINUTES ?= 0
+SEED ?= 0
+PARALLEL ?= 8
+# What `make bench-code` compares with, such as a bench.txt of another commit.
 BASE ?=
+# Parts of `make bench`, with commas between them; all when empty.
+PARTS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -82,7 +90,13 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	$(ORT) scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE when given
+bench: build ## Measure the worker against a stub model: busy, textbook, overhead, drain, goodput, scale (or PARTS)
+	mkdir -p out
+	go build -o bin/bench ./test/bench
+	bin/bench -bin bin -parts '$(PARTS)' -json out/bench.json
+
+.PHONY: bench-code
+bench-code: bin/tools/benchstat ## Run the Go benchmarks COUNT times; compare with BASE when given
 	mkdir -p out
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt
@@ -99,8 +113,14 @@ bench-localcloud: build ## Measure localcloud with the official clients and prin
 conformance: build ## Run the Pub/Sub client's own integration tests against localcloud
 	go run ./test/conformance -bin bin
 
+.PHONY: chaos
+chaos: ## Kill, freeze and break RUNS times (or for MINUTES) at random, from SEED on, and check the guarantees
+	mkdir -p bin/chaos
+	go build -o bin/chaos/ ./cmd/worker ./cmd/publisher ./test/chaos ./test/chaos/runner
+	bin/chaos/chaos -bin bin/chaos -runs $(RUNS) -time $(MINUTES)m -seed $(SEED) -parallel $(PARALLEL)
+
 .PHONY: verify
-verify: lint test test-helm conformance test-node test-page test-containers demo ## Do what CI does
+verify: lint test chaos test-helm conformance test-node test-page test-containers demo ## Do what CI does
 
 .PHONY: images
 images: ## Build the container images with Docker, tagged VERSION
