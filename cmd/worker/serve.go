@@ -7,14 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"github.com/spotbatch/spotbatch/internal/config"
 	"github.com/spotbatch/spotbatch/internal/fetch"
-	"github.com/spotbatch/spotbatch/internal/health"
 	"github.com/spotbatch/spotbatch/internal/infer"
 	"github.com/spotbatch/spotbatch/internal/pull"
 	"github.com/spotbatch/spotbatch/internal/signals"
@@ -24,8 +23,8 @@ import (
 )
 
 // serve works until the stop. It returns in any case within drain.timeout of
-// it, and at once after a second ctrl-C: what is still stuck then ends with
-// the process.
+// it, within startStop while nothing can be held yet, and at once after a second
+// ctrl-C: what is still stuck then ends with the process.
 func serve(stop signals.Stop, cfg config.Config, environ []string, stderr io.Writer) error {
 	log := telemetry.NewLogger(stderr, cfg.Log, isTerminal(stderr))
 	p := &process{cfg: cfg, log: log, name: workerName(environ)}
@@ -38,7 +37,11 @@ func serve(stop signals.Stop, cfg config.Config, environ []string, stderr io.Wri
 	case <-stop.Context.Done():
 	}
 	log.Info("stopping", "cause", context.Cause(stop.Context).Error())
-	limit := time.NewTimer(cfg.Drain.Timeout - exitMargin)
+	timeout := cfg.Drain.Timeout
+	if !p.started() {
+		timeout = min(timeout, startStop)
+	}
+	limit := time.NewTimer(timeout - exitMargin)
 	defer limit.Stop()
 	select {
 	case err := <-done:
@@ -46,13 +49,20 @@ func serve(stop signals.Stop, cfg config.Config, environ []string, stderr io.Wri
 	case <-stop.Now:
 		return errors.New("stopped at once by a second ctrl-C; what was held is delivered again when its lease ends")
 	case <-limit.C:
-		log.Error("drain.timeout is over; leaving behind what is stuck", "timeout", cfg.Drain.Timeout.String())
+		log.Error("time to stop is over; leaving behind what is stuck", "timeout", timeout.String())
 		return nil
 	}
 }
 
-// exitMargin is what the process needs to end once serve returned.
-const exitMargin = 100 * time.Millisecond
+const (
+	// startStop is how long a stop during the start may take.
+	startStop = 2 * time.Second
+	// exitMargin is what the process needs to end once serve returned.
+	exitMargin = 100 * time.Millisecond
+	// pingTimeout is how long a check of the database may take. A session that
+	// is slow to be made goes on to be made, for the next check.
+	pingTimeout = 5 * time.Second
+)
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -64,6 +74,8 @@ type process struct {
 	cfg  config.Config
 	log  *slog.Logger
 	name string
+	// worker is nil until everything is open.
+	worker atomic.Pointer[worker.Worker]
 }
 
 // run opens everything, works, and closes everything in the opposite order.
@@ -84,16 +96,23 @@ func (p *process) run(ctx context.Context) (err error) {
 	if tel.MetricsAddr != "" {
 		p.log.Info("serving metrics", "addr", tel.MetricsAddr)
 	}
-	w, closeAll, err := p.open(ctx, tel)
-	if err != nil {
-		return stopIsNoError(ctx, err)
-	}
-	defer closeAll()
-	return p.work(ctx, w)
+	return p.withProbes(ctx, func() error {
+		w, closeAll, err := p.open(ctx, tel)
+		if err != nil {
+			return stopIsNoError(ctx, err)
+		}
+		defer closeAll()
+		p.worker.Store(w)
+		return w.Run(ctx)
+	})
 }
 
-// open connects to everything the worker needs and asks whether it is there.
+// open makes everything the worker needs. Whether it is there, the worker finds
+// out.
 func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker.Worker, closeAll func(), err error) {
+	// An error of the following two is one of the credentials' shape, or that
+	// there are none: the library looks for them once in a process. Credentials
+	// that come late show in the checks.
 	db, err := sink.Open(ctx, p.cfg.Spanner.Database, p.log)
 	if err != nil {
 		return nil, nil, err
@@ -111,48 +130,27 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 		}
 		db.Close()
 	}
-	checks, checkCtx := errgroup.WithContext(ctx)
-	checks.Go(func() error { return db.Ping(checkCtx) })
-	checks.Go(func() error { return sub.Check(checkCtx) })
-	if err := checks.Wait(); err != nil {
-		closeAll()
-		return nil, nil, err
-	}
 	runner, err := infer.Open(p.cfg.Model, p.cfg.Batch.MaxSize, p.cfg.Infer.Concurrency, p.log)
 	if err != nil {
 		closeAll()
 		return nil, nil, err
 	}
+	ping := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		defer cancel()
+		return db.Ping(ctx)
+	}
 	w, err = worker.New(p.workerConfig(), worker.Deps{
-		Source: sub, DeadLetters: sub, Store: db.Store(), Fetcher: fetcher, Runner: runner,
-		Cancellations: db.Cancellations(),
-		Log:           p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
+		Source: sub, DeadLetters: sub, Store: db.Store(), Attempts: db.Attempts(), Fetcher: fetcher, Runner: runner,
+		Checks:     []worker.Check{{Name: "Pub/Sub", Try: sub.Check}, {Name: "Spanner", Try: ping}},
+		Connection: sub, Cancellations: db.Cancellations(),
+		Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider(),
 	})
 	if err != nil {
 		closeAll()
 		return nil, nil, err
 	}
 	return w, closeAll, nil
-}
-
-// work serves health beside the worker, from before the model is loaded until
-// the drain is over.
-func (p *process) work(ctx context.Context, w *worker.Worker) error {
-	if p.cfg.Health.Addr == "" {
-		return w.Run(ctx)
-	}
-	probes, err := health.Listen(ctx, p.cfg.Health.Addr, w.Ready)
-	if err != nil {
-		return stopIsNoError(ctx, err)
-	}
-	p.log.Info("serving health", "addr", probes.Addr())
-	var group errgroup.Group
-	// Probes that end must not end the drain: both are waited for.
-	group.Go(probes.Serve)
-	group.Go(func() error {
-		return errors.Join(w.Run(ctx), probes.Close())
-	})
-	return group.Wait()
 }
 
 func (p *process) workerConfig() worker.Config {
@@ -167,9 +165,11 @@ func (p *process) workerConfig() worker.Config {
 		InferTimeout:      c.Infer.Timeout,
 		MaxItemFailures:   c.Infer.MaxItemFailures,
 		MaxItemCrashes:    c.Infer.MaxItemCrashes,
+		SuspectAfter:      c.Infer.SuspectAfter,
 		CommitConcurrency: c.Commit.Concurrency,
 		StoreTimeout:      c.Commit.Timeout,
 		LoadTimeout:       c.Model.StartTimeout,
+		ExitWhenIdle:      c.Pull.ExitWhenIdle,
 		HardStop:          c.HardStop(),
 	}
 }

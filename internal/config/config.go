@@ -66,6 +66,10 @@ type Pull struct {
 	Lease time.Duration `mapstructure:"lease"`
 	// MaxLease is how long one delivery is held at most. Default 60m.
 	MaxLease time.Duration `mapstructure:"max_lease"`
+	// ExitWhenIdle is how long a worker that is ready waits without work before
+	// it drains and exits 0, for Kubernetes Jobs. 0, the default, means that it
+	// waits for ever.
+	ExitWhenIdle time.Duration `mapstructure:"exit_when_idle"`
 }
 
 // Batch says when a batch goes to the model.
@@ -89,11 +93,11 @@ type Infer struct {
 	Timeout time.Duration `mapstructure:"timeout"`
 	// MaxItemFailures is how often an item may fail alone. Default 3.
 	MaxItemFailures int `mapstructure:"max_item_failures"`
-	// MaxItemCrashes is how often an item may kill the runner while alone in
-	// it. Default 5.
+	// MaxItemCrashes is how often an item may kill the runner, or the whole
+	// worker, while alone in the model, counted across workers. Default 5.
 	MaxItemCrashes int `mapstructure:"max_item_crashes"`
 	// SuspectAfter is the delivery attempt from which an item's starts are
-	// recorded. Default 3. Nothing acts on it yet.
+	// recorded in the table Attempts, one commit a batch. Default 3.
 	SuspectAfter int `mapstructure:"suspect_after"`
 }
 

@@ -127,6 +127,8 @@ func (c *check) pipeline(cfg Config) {
 	c.that(cfg.Pull.MaxLease > cfg.Infer.Timeout+cfg.Commit.Timeout, "pull.max_lease", cfg.Pull.MaxLease,
 		"must be more than infer.timeout (%s) and commit.timeout (%s) together", cfg.Infer.Timeout, cfg.Commit.Timeout)
 	c.that(cfg.Pull.MaxLease >= cfg.Pull.Lease, "pull.max_lease", cfg.Pull.MaxLease, "must be at least pull.lease (%s)", cfg.Pull.Lease)
+	c.that(cfg.Pull.ExitWhenIdle == 0 || cfg.Pull.ExitWhenIdle > cfg.Pull.Lease, "pull.exit_when_idle", cfg.Pull.ExitWhenIdle,
+		"must be 0s or more than pull.lease (%s), after which the messages of a killed worker come back", cfg.Pull.Lease)
 	c.atLeast("infer.max_item_failures", cfg.Infer.MaxItemFailures, 1)
 	c.atLeast("infer.max_item_crashes", cfg.Infer.MaxItemCrashes, 2)
 	c.atLeast("infer.suspect_after", cfg.Infer.SuspectAfter, 2)

@@ -68,6 +68,8 @@ func TestRulesOfWorkers(t *testing.T) {
 		{"outstanding bytes", func(c *Config) { c.Pull.MaxOutstandingBytes = 0 }, "pull.max_outstanding_bytes: 0: must be more than 0"},
 		{"short lease", func(c *Config) { c.Pull.Lease = 9999 * time.Millisecond }, "pull.lease: 9.999s: must be between 10s and 10m"},
 		{"long lease", func(c *Config) { c.Pull.Lease = 601 * time.Second }, "pull.lease: 10m1s: must be between 10s and 10m"},
+		{"exit when idle", func(c *Config) { c.Pull.ExitWhenIdle = 30 * time.Second }, "pull.exit_when_idle: 30s: must be 0s or more than pull.lease (30s)"},
+		{"negative idle time", func(c *Config) { c.Pull.ExitWhenIdle = -time.Second }, "pull.exit_when_idle: -1s: must be 0s or more than"},
 		{"max lease", func(c *Config) { c.Pull.MaxLease = 5*time.Minute + 20*time.Second }, "pull.max_lease: 5m20s: must be more than infer.timeout (5m0s) and commit.timeout (20s) together"},
 		{"max lease below lease", func(c *Config) {
 			c.Infer.Timeout, c.Pull.Lease, c.Pull.MaxLease = time.Minute, 10*time.Minute, 5*time.Minute

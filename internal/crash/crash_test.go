@@ -1,9 +1,24 @@
 package crash
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
+
+func TestDesignSaysWhatHappensAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	design, err := os.ReadFile("../../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Points() {
+		if !strings.Contains(string(design), "\n| `"+string(p)+"` |") {
+			t.Errorf("docs/design.md has no row for %s", p)
+		}
+	}
+}
 
 func TestParse(t *testing.T) {
 	t.Parallel()
@@ -29,11 +44,13 @@ func TestReachedCountsItsOwnPoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []bool
-	for _, at := range []Point{BeforeCommit, AfterCommit, BeforeCommit, AfterCommit, AfterCommit} {
-		got = append(got, p.reached(at))
+	type answer struct{ here, kill bool }
+	var got []answer
+	for _, at := range []Point{BeforeCommit, AfterCommit, BeforeCommit, AfterCommit, BeforeCommit, AfterCommit} {
+		here, kill := p.reached(at)
+		got = append(got, answer{here, kill})
 	}
-	if want := []bool{false, false, false, true, false}; !slices.Equal(got, want) {
+	if want := []answer{3: {true, true}, 5: {true, false}}; !slices.Equal(got, want) {
 		t.Errorf("reached: got %v, want %v", got, want)
 	}
 	never, err := parse("")
@@ -41,7 +58,7 @@ func TestReachedCountsItsOwnPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range Points() {
-		if never.reached(at) {
+		if here, _ := never.reached(at); here {
 			t.Errorf("without a plan %s is reached", at)
 		}
 	}

@@ -21,23 +21,22 @@ type Point string
 const (
 	// AfterReceive: a delivery has come; nothing is known of its item.
 	AfterReceive Point = "after_receive"
-	// AfterLookup: a read has shown that the item's result is not stored.
+	// AfterLookup: a read has shown that an item's result is not stored.
 	AfterLookup Point = "after_lookup"
-	// BeforeInfer: a batch is complete and marked as being in the model.
+	// BeforeInfer: a batch is complete, and counts as being in the model.
 	BeforeInfer Point = "before_infer"
 	// AfterInfer: the model has answered; the worker has not looked yet.
 	AfterInfer Point = "after_infer"
 	// BeforeCommit: results are on their way; nothing of them is sent.
 	BeforeCommit Point = "before_commit"
-	// AfterCommit: rows are durable; nobody in the worker knows yet.
+	// AfterCommit: the rows are durable; nobody else in the worker knows yet.
 	AfterCommit Point = "after_commit"
 	// BeforeAck: acks are decided and gathered; the call is not made.
 	BeforeAck Point = "before_ack"
 	// AfterAck: the service has confirmed acks.
 	AfterAck Point = "after_ack"
 
-	// DuringDrain: the intake is stopped and what goes back is decided; at
-	// most the model and the commits are waited for.
+	// DuringDrain: the intake is stopped; everything is still held.
 	DuringDrain Point = "during_drain"
 	// BeforeNack: nacks are gathered; the call is not made.
 	BeforeNack Point = "before_nack"

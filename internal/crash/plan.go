@@ -36,7 +36,12 @@ func parse(value string) (*plan, error) {
 	return p, nil
 }
 
-// reached counts a pass and reports whether it is the one to die at.
-func (p *plan) reached(at Point) bool {
-	return at == p.point && p.passed.Add(1) == p.pass
+// reached counts a pass of a point. It reports whether the process is to die at it,
+// and whether this is the pass that kills it: those after it are held up.
+func (p *plan) reached(at Point) (here, kill bool) {
+	if at != p.point {
+		return false, false
+	}
+	n := p.passed.Add(1)
+	return n >= p.pass, n == p.pass
 }

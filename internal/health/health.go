@@ -17,28 +17,36 @@ type Server struct {
 	http     *http.Server
 }
 
-// Listen opens addr (host:port). /livez answers 200 while Serve runs; /readyz
-// answers 200 while ready says so, else 503. ready must be safe for concurrent
-// use.
-func Listen(ctx context.Context, addr string, ready func() bool) (*Server, error) {
+// Listen opens addr (host:port). /livez answers 200 while alive returns nil, else
+// 503 with the error; /readyz answers 200 while ready says so, else 503. Both
+// must be safe for concurrent use.
+func Listen(ctx context.Context, addr string, alive func() error, ready func() bool) (*Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("health.addr %s: %w; choose another address or stop what listens there", addr, err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, true) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, ready()) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, alive()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			answer(w, errNotReady)
+			return
+		}
+		answer(w, nil)
+	})
 	return &Server{
 		listener: listener,
 		http:     &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
 	}, nil
 }
 
-func answer(w http.ResponseWriter, good bool) {
+var errNotReady = errors.New("not ready")
+
+func answer(w http.ResponseWriter, problem error) {
 	text := "ok\n"
-	if !good {
+	if problem != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		text = "not ready\n"
+		text = problem.Error() + "\n"
 	}
 	// A client that is gone needs no answer.
 	_, _ = w.Write([]byte(text))

@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func get(t *testing.T, url string) int {
+func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -25,18 +26,25 @@ func get(t *testing.T, url string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := resp.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode
+	return resp.StatusCode, string(text)
 }
 
 func TestServer(t *testing.T) {
-	var ready atomic.Bool
-	s, err := health.Listen(t.Context(), "127.0.0.1:0", ready.Load)
+	var ready, stuck atomic.Bool
+	alive := func() error {
+		if stuck.Load() {
+			return errors.New("nothing moves")
+		}
+		return nil
+	}
+	s, err := health.Listen(t.Context(), "127.0.0.1:0", alive, ready.Load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,20 +52,25 @@ func TestServer(t *testing.T) {
 	go func() { served <- s.Serve() }()
 	url := "http://" + s.Addr()
 	for _, tt := range []struct {
-		ready bool
-		path  string
-		want  int
+		ready, stuck bool
+		path         string
+		want         int
+		text         string
 	}{
-		{false, "/livez", 200},
-		{false, "/readyz", 503},
-		{true, "/livez", 200},
-		{true, "/readyz", 200},
-		{false, "/readyz", 503},
-		{false, "/", 404},
+		{false, false, "/livez", 200, "ok\n"},
+		{false, false, "/readyz", 503, "not ready\n"},
+		{true, false, "/livez", 200, "ok\n"},
+		{true, false, "/readyz", 200, "ok\n"},
+		{true, true, "/livez", 503, "nothing moves\n"},
+		{true, true, "/readyz", 200, "ok\n"},
+		{false, false, "/livez", 200, "ok\n"},
+		{false, false, "/readyz", 503, "not ready\n"},
+		{false, false, "/", 404, "404 page not found\n"},
 	} {
 		ready.Store(tt.ready)
-		if got := get(t, url+tt.path); got != tt.want {
-			t.Errorf("%s while ready is %t: got %d, want %d", tt.path, tt.ready, got, tt.want)
+		stuck.Store(tt.stuck)
+		if got, text := get(t, url+tt.path); got != tt.want || text != tt.text {
+			t.Errorf("%s while ready is %t and stuck %t: got %d %q, want %d %q", tt.path, tt.ready, tt.stuck, got, text, tt.want, tt.text)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -69,7 +82,8 @@ func TestServer(t *testing.T) {
 }
 
 func TestAddressThatIsTaken(t *testing.T) {
-	s, err := health.Listen(t.Context(), "127.0.0.1:0", func() bool { return true })
+	alive := func() error { return nil }
+	s, err := health.Listen(t.Context(), "127.0.0.1:0", alive, func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +92,7 @@ func TestAddressThatIsTaken(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	_, err = health.Listen(t.Context(), s.Addr(), func() bool { return true })
+	_, err = health.Listen(t.Context(), s.Addr(), alive, func() bool { return true })
 	if err == nil || !strings.Contains(err.Error(), "health.addr "+s.Addr()) {
 		t.Errorf("second Listen: got %v, want an error that names key and address", err)
 	}

@@ -21,9 +21,10 @@ const (
 	// gives an item up long before, and the service allows at most 100.
 	maxDeliveryAttempts = 100
 	// A nacked message comes back after 1s, and later the more often it is
-	// nacked, so that an outage does not make deliveries spin.
+	// nacked, so that an outage does not make deliveries spin: at ten minutes, the
+	// longest that the service takes, 100 attempts last more than half a day.
 	minRedeliveryDelay = time.Second
-	maxRedeliveryDelay = time.Minute
+	maxRedeliveryDelay = 10 * time.Minute
 	// retention is the longest that a subscription keeps unacked messages by
 	// default.
 	retention = 7 * 24 * time.Hour

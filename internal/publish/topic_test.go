@@ -100,7 +100,8 @@ func TestSetup(t *testing.T) {
 	}
 	policy := sub.GetDeadLetterPolicy()
 	if sub.GetAckDeadlineSeconds() != 30 || policy.GetMaxDeliveryAttempts() != 100 || policy.GetDeadLetterTopic() != "projects/demo/topics/items-dead" ||
-		sub.GetMessageRetentionDuration().AsDuration() != 7*24*time.Hour || sub.GetExpirationPolicy().GetTtl() != nil {
+		sub.GetMessageRetentionDuration().AsDuration() != 7*24*time.Hour || sub.GetExpirationPolicy().GetTtl() != nil ||
+		sub.GetRetryPolicy().GetMinimumBackoff().AsDuration() != time.Second || sub.GetRetryPolicy().GetMaximumBackoff().AsDuration() != 10*time.Minute {
 		t.Errorf("subscription %v", sub)
 	}
 }

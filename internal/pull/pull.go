@@ -39,6 +39,7 @@ import (
 var (
 	_ worker.Source      = (*Subscription)(nil)
 	_ worker.DeadLetters = (*Subscription)(nil)
+	_ worker.Connection  = (*Subscription)(nil)
 )
 
 // AttrReason is the attribute of a buried message that says why.
@@ -59,6 +60,7 @@ type Subscription struct {
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	cfg      config.Pull
+	line     connection
 
 	path     string
 	deadPath string
@@ -94,20 +96,38 @@ func Open(ctx context.Context, project string, names config.PubSub, cfg config.P
 		tracer:   deps.Tracer.Tracer("github.com/spotbatch/spotbatch/internal/pull"),
 		duration: duration,
 		cfg:      cfg,
+		line:     connection{log: deps.Log},
 		path:     fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
 		deadPath: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),
 	}, nil
 }
 
-// Check asks whether the subscription and the dead-letter topic exist.
-// A missing permission to look is no error: pulling needs less.
+// checkTimeout bounds each call of Check, since the client itself would wait for
+// a server that does not answer.
+const checkTimeout = 5 * time.Second
+
+// Check asks once whether the subscription and the dead-letter topic exist; what
+// does not is worker.ErrPermanent. A missing permission to look is no error:
+// pulling needs less. It waits at most 10s.
 func (s *Subscription) Check(ctx context.Context) error {
-	_, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.path})
+	err := inTime(ctx, func(ctx context.Context) error {
+		_, err := s.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.path}, ownRetries)
+		return err
+	})
 	if err := missing(err, "pubsub.subscription", s.path); err != nil {
 		return err
 	}
-	_, err = s.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: s.deadPath})
+	err = inTime(ctx, func(ctx context.Context) error {
+		_, err := s.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: s.deadPath}, ownRetries)
+		return err
+	})
 	return missing(err, "pubsub.dead_letter_topic", s.deadPath)
+}
+
+func inTime(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return call(ctx)
 }
 
 func missing(err error, key, path string) error {
@@ -115,9 +135,13 @@ func missing(err error, key, path string) error {
 	case codes.OK, codes.PermissionDenied:
 		return nil
 	case codes.NotFound:
-		return fmt.Errorf("%s: %s does not exist; create it with `publisher setup`", key, path)
+		return worker.Permanent(fmt.Errorf("%s: %s does not exist; create it with `publisher setup`", key, path))
+	case codes.Unauthenticated:
+		return fmt.Errorf("look for %s: no valid credentials (%w)", path, err)
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return fmt.Errorf("look for %s: no answer from Pub/Sub; check the network and PUBSUB_EMULATOR_HOST (%w)", path, err)
 	default:
-		return fmt.Errorf("look for %s: %w", path, err)
+		return permanent(fmt.Errorf("look for %s: %w", path, err))
 	}
 }
 
@@ -168,6 +192,17 @@ func retryable(err error) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// permanent marks errors that come again at every try: what is named does not
+// exist, or cannot. A permission may be on its way, and so may credentials.
+func permanent(err error) error {
+	switch status.Code(err) {
+	case codes.NotFound, codes.InvalidArgument, codes.Unimplemented:
+		return worker.Permanent(err)
+	default:
+		return err
 	}
 }
 

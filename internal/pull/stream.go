@@ -40,19 +40,23 @@ func (s *Subscription) pullAll(ctx context.Context, take func([]*pubsubpb.Receiv
 	var tries pause
 	for ctx.Err() == nil {
 		start, brought := time.Now(), false
+		healthy := time.AfterFunc(streamHealthy, func() { s.line.works(ctx) })
 		err := s.pullOne(ctx, func(messages []*pubsubpb.ReceivedMessage) {
 			brought = true
+			s.line.works(ctx)
 			take(messages)
 		})
+		healthy.Stop()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !retryable(err):
-			return fmt.Errorf("pull from %s: %w", s.path, err)
+			return permanent(fmt.Errorf("pull from %s: %w", s.path, err))
 		}
 		if brought || time.Since(start) > streamHealthy {
 			tries = pause{}
 		}
+		s.line.failed(ctx, err)
 		// The service ends streams now and then; only failures are worth a line.
 		s.log.DebugContext(ctx, "stream of deliveries ended; opening another", "error", err)
 		tries.wait(ctx)

@@ -10,6 +10,8 @@ import (
 	"cloud.google.com/go/spanner"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
+
+	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
 // The tables of deploy/spanner/schema.sql.
@@ -71,11 +73,14 @@ func (d *Database) Ping(ctx context.Context) error {
 }
 
 // explain wraps err with the action that failed and, where the cause is
-// known, with what to do about it.
+// known, with what to do about it. What comes again at every try is
+// worker.ErrPermanent; a permission may be on its way, and so may credentials.
 func (d *Database) explain(action string, err error) error {
 	switch spanner.ErrCode(err) {
 	case codes.NotFound:
-		return fmt.Errorf("%s: database %s or its table does not exist; run `publisher setup` (%w)", action, d.name, err)
+		return worker.Permanent(fmt.Errorf("%s: database %s or its table does not exist; run `publisher setup` (%w)", action, d.name, err))
+	case codes.InvalidArgument, codes.Unimplemented:
+		return worker.Permanent(fmt.Errorf("%s: database %s: %w", action, d.name, err))
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return fmt.Errorf("%s: no access to database %s; grant roles/spanner.databaseUser to the account in use (%w)", action, d.name, err)
 	case codes.Unavailable, codes.DeadlineExceeded:

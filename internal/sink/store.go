@@ -74,7 +74,7 @@ func (s *Store) Commit(ctx context.Context, results []worker.Result) []error {
 
 // upsert writes rows over whatever is there.
 func (d *Database) upsert(ctx context.Context, rows []row) error {
-	_, err := d.client.Apply(ctx, mutations(rows), spanner.ApplyAtLeastOnce())
+	_, err := d.client.Apply(ctx, mutations(rows, func(row) bool { return true }), spanner.ApplyAtLeastOnce())
 	return err
 }
 
@@ -99,21 +99,21 @@ func (d *Database) upsertUnlessOK(ctx context.Context, rows []row) error {
 		if err != nil {
 			return err
 		}
-		var wanted []row
-		for _, r := range rows {
-			if !stored[r.result.Key] {
-				wanted = append(wanted, r)
-			}
-		}
-		return tx.BufferWrite(mutations(wanted))
+		return tx.BufferWrite(mutations(rows, func(r row) bool { return !stored[r.result.Key] }))
 	})
 	return err
 }
 
-func mutations(rows []row) []*spanner.Mutation {
-	list := make([]*spanner.Mutation, len(rows))
-	for i, r := range rows {
-		list[i] = r.mutation()
+// mutations writes the wanted rows, and ends the records in Attempts of all.
+func mutations(rows []row, wanted func(row) bool) []*spanner.Mutation {
+	list := make([]*spanner.Mutation, 0, len(rows))
+	for _, r := range rows {
+		if wanted(r) {
+			list = append(list, r.mutation())
+		}
+		if r.result.Attempted {
+			list = append(list, attemptEnd(r.result.Key))
+		}
 	}
 	return list
 }

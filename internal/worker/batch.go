@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -14,10 +15,13 @@ type pending struct {
 	next *task
 }
 
+// alone reports whether the batch is one item that has to be alone.
+func (p *pending) alone() bool { return len(p.tasks) == 1 && p.tasks[0].quarantined }
+
 // offer adds t, or keeps it for the next batch: a runner's answers name items
 // by their ID alone, so that no two of one batch may share it.
 func (p *pending) offer(t *task, maxBytes int64) {
-	if len(p.tasks) > 0 && (p.ids[t.item.ItemID] || p.bytes+t.input.Bytes > maxBytes) {
+	if len(p.tasks) > 0 && (t.quarantined || p.ids[t.item.ItemID] || p.bytes+t.input.Bytes > maxBytes) {
 		p.next = t
 		return
 	}
@@ -29,18 +33,22 @@ func (p *pending) offer(t *task, maxBytes int64) {
 	p.bytes += t.input.Bytes
 }
 
-// batch puts items together and hands a batch over when the model takes it. A
-// batch is ripe when it is full or when BatchWait is over since its first
-// item; while the model is busy a ripe batch goes on growing.
-func (w *Worker) batch(ctx context.Context, in <-chan *task, out chan<- []*task) error {
+// batch puts items together and hands a batch over when the model takes it, or
+// when record does, if it has suspects. A batch is ripe when it is full or when
+// BatchWait is over since its first item; while nobody takes it a ripe batch
+// goes on growing.
+func (w *Worker) batch(ctx context.Context, in <-chan *task, out, record chan<- []*task) error {
 	var p pending
 	ripe := time.NewTimer(0)
 	<-ripe.C
 	defer ripe.Stop()
 	waited := false
 	for {
-		full := p.next != nil || len(p.tasks) >= w.batchLimit()
+		full := p.next != nil || len(p.tasks) >= w.batchLimit() || p.alone()
 		from, to := in, out
+		if slices.ContainsFunc(p.tasks, w.toRecord) {
+			to = record
+		}
 		if full {
 			from = nil
 		}

@@ -24,6 +24,7 @@ type bundle struct {
 	cfg           worker.Config
 	source        *workertest.Source
 	store         *workertest.Store
+	attempts      *workertest.Attempts
 	runner        *infertest.Fake
 	cancellations worker.Cancellations // nil for none
 	worker        *worker.Worker
@@ -39,16 +40,18 @@ type bundle struct {
 func inBubble(t *testing.T, test func(b *bundle)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := &workertest.Store{T: t}
+		attempts := &workertest.Attempts{T: t}
+		store := &workertest.Store{T: t, Attempts: attempts}
 		test(&bundle{
-			t:      t,
-			store:  store,
-			source: &workertest.Source{T: t, Store: store},
-			runner: &infertest.Fake{T: t},
+			t:        t,
+			store:    store,
+			attempts: attempts,
+			source:   &workertest.Source{T: t, Store: store},
+			runner:   &infertest.Fake{T: t},
 			cfg: worker.Config{
 				Name: "w1", MaxHeld: 64,
 				BatchSize: 4, BatchWait: 50 * time.Millisecond, BatchBytes: 1 << 20,
-				InferConcurrency: 1, InferTimeout: time.Minute, MaxItemFailures: 3, MaxItemCrashes: 5,
+				InferConcurrency: 1, InferTimeout: time.Minute, MaxItemFailures: 3, MaxItemCrashes: 5, SuspectAfter: 3,
 				CommitConcurrency: 4, StoreTimeout: 20 * time.Second,
 				LoadTimeout: time.Minute, HardStop: 8 * time.Second,
 			},
@@ -64,7 +67,7 @@ func (f fetchFunc) Fetch(ctx context.Context, uri string) ([]byte, error) { retu
 func (b *bundle) start() {
 	b.t.Helper()
 	deps := worker.Deps{
-		Source: b.source, DeadLetters: b.source, Store: b.store, Runner: b.runner, Cancellations: b.cancellations,
+		Source: b.source, DeadLetters: b.source, Store: b.store, Attempts: b.attempts, Runner: b.runner, Cancellations: b.cancellations,
 		Fetcher: fetchFunc(func(_ context.Context, uri string) ([]byte, error) {
 			if strings.HasPrefix(uri, "gone:") {
 				return nil, worker.Failf(worker.ClassInvalidInput, "%s does not exist", uri)

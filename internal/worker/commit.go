@@ -35,10 +35,11 @@ func (w *Worker) fail(t *task, class Class, message string) {
 func (w *Worker) finish(batch []finished) {
 	ready := batch[:0]
 	for _, f := range batch {
-		spent, ok := w.leaveModel(f.task)
+		spent, attempted, ok := w.leaveModel(f.task)
 		if !ok {
 			continue
 		}
+		f.result.Attempted = attempted
 		f.result.Key = f.task.item.Key
 		f.result.ModelVersion = w.info.ModelVersion
 		f.result.Worker = w.cfg.Name
@@ -107,18 +108,26 @@ func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
 		}
 		if !pause.wait(commitCtx) {
 			span.RecordError(err)
-			break
+			w.notStored(ctx, err, batch)
+			return
 		}
 	}
-	if ctx.Err() != nil {
-		// The hard stop settles what is left.
+}
+
+// notStored gives back what could not be stored in time. Rows that are refused
+// for their content say nothing about the store.
+func (w *Worker) notStored(ctx context.Context, err error, batch []finished) {
+	tasks := make([]*task, len(batch))
+	for i, f := range batch {
+		tasks[i] = f.task
+	}
+	if errors.Is(err, ErrRejected) {
+		w.metrics.failure(ClassStore)
+		w.deps.Log.WarnContext(ctx, "rows refused by the store; items given back", "items", len(tasks), "error", err)
+		w.giveBack(nackStore, tasks...)
 		return
 	}
-	w.metrics.failure(ClassStore)
-	w.deps.Log.WarnContext(ctx, "results not stored in time; items given back", "items", len(batch))
-	for _, f := range batch {
-		w.giveBack(nackStore, f.task)
-	}
+	w.storeFailed(ctx, "commit results", err, tasks)
 }
 
 // commitOnce tries one commit. It returns what is still to be stored, and the
@@ -154,6 +163,7 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 
 // stored settles a task whose result is durable.
 func (w *Worker) stored(f finished) {
+	w.working.Store(true)
 	if !w.settle(f.task, Ack, "") {
 		return
 	}

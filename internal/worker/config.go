@@ -34,6 +34,9 @@ type Config struct {
 	// kill the runner, while it is alone in the model.
 	MaxItemFailures int
 	MaxItemCrashes  int
+	// SuspectAfter is the delivery attempt from which the starts of an item
+	// are recorded in Attempts.
+	SuspectAfter int
 
 	// CommitConcurrency is the number of commits in flight.
 	CommitConcurrency int
@@ -52,13 +55,14 @@ type Config struct {
 	HardStop time.Duration
 }
 
-// Deps are the collaborators of a worker. Source, DeadLetters, Store, Fetcher
-// and Runner are required; nil Checks, Connection, Cancellations, Log, Meter or
-// Tracer mean none.
+// Deps are the collaborators of a worker. Source, DeadLetters, Store, Attempts,
+// Fetcher and Runner are required; nil Checks, Connection, Cancellations, Log,
+// Meter or Tracer mean none.
 type Deps struct {
 	Source      Source
 	DeadLetters DeadLetters
 	Store       Store
+	Attempts    Attempts
 	Fetcher     Fetcher
 	Runner      Runner
 

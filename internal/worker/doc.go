@@ -10,6 +10,8 @@
 //	             v
 //	           batch      until full, or max_wait since its first item
 //	             v
+//	             | with suspects: record their starts first (attempts.go)
+//	             v
 //	           infer      Runner.Run; what a failure means is in policy.go
 //	             v
 //	           commit     several in flight, never in the way of the next infer
@@ -31,6 +33,9 @@
 // detached one, which ends when every delivery is settled or at the hard stop
 // of the drain, whichever is first. A stage that finds its context done
 // returns at once and leaves its items to the drain, which settles them.
+//
+// The calls of crash.At name the places where a test has the process die; they
+// are empty in every other build.
 //
 // The package knows no cloud library: what it needs is in ports.go.
 package worker

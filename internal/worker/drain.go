@@ -67,6 +67,12 @@ func (w *Worker) beginDrain(cause error) {
 	}
 }
 
+func (w *Worker) isDraining() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.draining
+}
+
 // expectedDone guesses when the results of a batch will be stored. One that
 // has already taken longer than the average is given as long again.
 func (w *Worker) expectedDone(f *flight) time.Time {
@@ -91,13 +97,13 @@ func (w *Worker) hardStop() {
 // delivery is settled, at most until the hard stop. It reports whether
 // everything was settled before that.
 func (w *Worker) drain(ctx context.Context, cause error, received <-chan struct{}) bool {
+	crash.At(crash.DuringDrain)
 	start := time.Now()
 	w.beginDrain(cause)
 	w.mu.Lock()
 	left := len(w.held)
 	w.mu.Unlock()
 	w.deps.Log.InfoContext(ctx, "draining", "cause", cause.Error(), "kept", left)
-	crash.At(crash.DuringDrain)
 
 	limit := time.NewTimer(w.cfg.HardStop)
 	defer limit.Stop()

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -64,7 +65,11 @@ const (
 // backoff waits longer each time: from 100 ms, doubling, up to 5 s, with up to
 // a quarter taken off at random so that workers do not try in step. The zero
 // value is ready.
-type backoff struct{ next time.Duration }
+type backoff struct {
+	next time.Duration
+	// most replaces the 5 s; 0 does not.
+	most time.Duration
+}
 
 // wait returns false as soon as ctx is done, which is at once when ctx would
 // be done before the wait is over.
@@ -78,7 +83,7 @@ func (b *backoff) wait(ctx context.Context) bool {
 
 // step returns the next pause without waiting for it.
 func (b *backoff) step() time.Duration {
-	b.next = min(max(2*b.next, backoffFirst), backoffMost)
+	b.next = min(max(2*b.next, backoffFirst), cmp.Or(b.most, backoffMost))
 	return b.next - time.Duration(rand.Int64N(int64(b.next)/4))
 }
 

@@ -15,11 +15,11 @@ func (w *Worker) handle(ctx context.Context, d *Delivery) Settlement {
 	if errors.Is(err, item.ErrForeign) {
 		return w.bury(d, err)
 	}
-	own := newTask(ctx, it)
-	t := w.admit(own)
+	own := newTask(ctx, it, d.Attempt)
+	t, refused := w.admit(own)
 	switch {
 	case t == nil:
-		w.metrics.notAcked(nackDrain)
+		w.metrics.notAcked(refused)
 		return Nack
 	case t != own:
 		// Another delivery of the item came first: they share its outcome.

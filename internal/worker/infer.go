@@ -14,6 +14,10 @@ import (
 // lateReturn is how long after infer.timeout a run may still return.
 const lateReturn = time.Minute
 
+// errTooSlow is in the chain of the error of a run that was stopped for the time
+// it took.
+var errTooSlow = errors.New("the model took longer than infer.timeout")
+
 // infer takes batches one after the other, for as long as ctx lives. Each
 // concurrent batch of the model has an infer of its own.
 func (w *Worker) infer(ctx context.Context, in <-chan []*task) error {
@@ -56,6 +60,9 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		if group == nil {
 			return
 		}
+		if group[0].quarantined && !w.recordStarts(ctx, group, true) {
+			continue
+		}
 		// What was given back meanwhile is not run.
 		if group = w.enterModel(group); len(group) == 0 {
 			continue
@@ -80,7 +87,7 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 // callRunner is one run of the model.
 func (w *Worker) callRunner(ctx context.Context, group []*task) ([]Output, error) {
 	runCtx, cancel := context.WithTimeoutCause(ctx, w.cfg.InferTimeout,
-		Failf(ClassTransient, "the model took longer than infer.timeout (%s)", w.cfg.InferTimeout))
+		Fail(ClassTransient, fmt.Errorf("%w (%s)", errTooSlow, w.cfg.InferTimeout)))
 	defer cancel()
 	runCtx, span := w.span(runCtx, "infer")
 	defer span.End()

@@ -11,18 +11,24 @@ import (
 const intakeProven = 10 * time.Second
 
 // Ready reports whether the model is loaded and the worker takes deliveries:
-// not while it drains, and not while its intake is broken. It is safe for
-// concurrent use.
+// not while it drains, while its intake is broken, or while runner or store are
+// away. It is safe for concurrent use.
 func (w *Worker) Ready() bool {
-	return w.ready.Load() && !w.intakeBroken.Load() && w.deps.Connection.Connected()
+	return w.ready.Load() && !w.intakeBroken.Load() && w.trippedBy() == "" && w.deps.Connection.Connected()
 }
 
-// receiveOnce is one call of Receive.
+// receiveOnce is one call of Receive. It ends with ctx, when it breaks, or when
+// it is tripped.
 func (w *Worker) receiveOnce(ctx context.Context) error {
+	intake, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	w.mu.Lock()
+	w.tripped, w.cutIntake = "", cut
+	w.mu.Unlock()
 	proven := time.AfterFunc(intakeProven, func() { w.intakeBroken.Store(false) })
 	defer proven.Stop()
-	err := w.deps.Source.Receive(ctx, w.deliver)
-	w.intakeBroken.Store(true)
+	err := w.deps.Source.Receive(intake, w.deliver)
+	w.intakeBroken.Store(intake.Err() == nil || ctx.Err() != nil)
 	return err
 }
 
@@ -32,7 +38,8 @@ const idlePoll = time.Second
 
 // exitWhenIdle stops the intake once there was no work for ExitWhenIdle. While
 // the worker is not ready nobody knows whether there is work, so that such time
-// does not count.
+// does not count. A line that is silently dead looks like one without work: the
+// checks are made once more.
 func (w *Worker) exitWhenIdle(intake context.Context) {
 	limit := w.cfg.ExitWhenIdle
 	if limit == 0 {
@@ -49,6 +56,11 @@ func (w *Worker) exitWhenIdle(intake context.Context) {
 		}
 		left := limit - now.Sub(from)
 		if left <= 0 {
+			if err := w.checkAgain(intake); err != nil {
+				w.deps.Log.WarnContext(intake, "no work, but not all is there; waiting on", "error", err)
+				from = now
+				continue
+			}
 			w.stopIntake(fmt.Errorf("no work for %s (pull.exit_when_idle)", limit))
 			return
 		}
@@ -56,4 +68,14 @@ func (w *Worker) exitWhenIdle(intake context.Context) {
 			return
 		}
 	}
+}
+
+// checkAgain makes each check once.
+func (w *Worker) checkAgain(ctx context.Context) error {
+	for _, c := range w.deps.Checks {
+		if err := c.Try(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return nil
 }

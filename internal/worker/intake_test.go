@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,33 @@ func TestIdleWorkerEndsByItself(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Silence on a line that is dead says nothing about work.
+func TestIdleWorkerLooksWhetherTheCloudIsThere(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		var away atomic.Bool
+		b.check("Pub/Sub", func(context.Context) error {
+			if away.Load() {
+				return errAway
+			}
+			return nil
+		})
+		b.cfg.ExitWhenIdle = time.Minute
+		b.start()
+		b.waitFor("readiness", b.worker.Ready)
+		away.Store(true)
+		time.Sleep(time.Hour + 30*time.Second) // fake time
+		if !b.worker.Ready() {
+			t.Error("the worker ended although nobody answered")
+		}
+		away.Store(false)
+		back := time.Now()
+		<-b.ended
+		if took := time.Since(back); took > time.Minute || b.err != nil {
+			t.Errorf("ended %s after the cloud was back with %v, want within 1m0s and nil", took, b.err)
+		}
+	})
 }
 
 // An item that takes longer than the limit is work all the time.

@@ -86,11 +86,7 @@ func (w *Worker) unstored(ctx context.Context, tasks []*task) []*task {
 	w.metrics.took(stageLookup, start)
 	if err != nil {
 		span.RecordError(err)
-		if ctx.Err() == nil {
-			w.metrics.failure(ClassStore)
-			w.deps.Log.WarnContext(ctx, "look-up of stored results ended without an answer; items given back", "items", len(tasks), "error", err)
-			w.giveBack(nackStore, tasks...)
-		}
+		w.storeFailed(ctx, "look up results", err, tasks)
 		return nil
 	}
 	rest := tasks[:0]
@@ -106,22 +102,17 @@ func (w *Worker) unstored(ctx context.Context, tasks []*task) []*task {
 			w.metrics.item(outcomeSkipped)
 		}
 	}
-	return rest
+	return w.convict(ctx, rest)
 }
 
 // readStored reads until it has an answer or StoreTimeout is over.
-func (w *Worker) readStored(ctx context.Context, keys []item.Key) (map[item.Key]Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.StoreTimeout)
-	defer cancel()
-	var pause backoff
-	for {
-		stored, err := w.deps.Store.Lookup(ctx, keys)
-		w.progress.made()
-		if err == nil {
-			return stored, nil
-		}
-		if !pause.wait(ctx) {
-			return nil, fmt.Errorf("look up %d items: %w", len(keys), err)
-		}
+func (w *Worker) readStored(ctx context.Context, keys []item.Key) (stored map[item.Key]Stored, err error) {
+	err = w.untilAnswered(ctx, func(ctx context.Context) error {
+		stored, err = w.deps.Store.Lookup(ctx, keys)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up %d items: %w", len(keys), err)
 	}
+	return stored, nil
 }

@@ -347,19 +347,44 @@ func TestPayloadIsFetchedUntilItIsThere(t *testing.T) {
 	}
 }
 
+// Field case 1.12: an intake that stays broken ends the worker. What may pass is
+// given as long as the start; what never will, some tries.
 func TestIntakeThatStaysBrokenEndsTheWorker(t *testing.T) {
-	inBubble(t, func(b *bundle) {
-		broken := errors.New("subscription is gone")
-		b.source.OnReceive = func(int) error { return broken }
-		b.start()
-		<-b.ended
-		if !errors.Is(b.err, broken) {
-			t.Errorf("Run: got %v, want %v in its chain", b.err, broken)
-		}
-		if b.source.Receives() < 5 {
-			t.Errorf("gave up after %d tries", b.source.Receives())
-		}
-	})
+	gone := worker.Permanent(errors.New("subscription is gone"))
+	denied := errors.New("permission denied")
+	for _, tt := range []struct {
+		err         error
+		least, most time.Duration
+	}{
+		{gone, 8 * time.Second, 12 * time.Second},
+		{denied, time.Minute, time.Minute + 5*time.Second},
+		{nil, time.Minute, time.Minute + 5*time.Second},
+	} {
+		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.change = func(d *worker.Deps) { d.Source = brokenSource{d.Source, tt.err} }
+				start := time.Now()
+				b.start()
+				<-b.ended
+				if took := time.Since(start); took < tt.least || took > tt.most {
+					t.Errorf("gave up after %s, want %s to %s", took, tt.least, tt.most)
+				}
+				if b.err == nil || !errors.Is(b.err, tt.err) && tt.err != nil {
+					t.Errorf("Run: got %v, want %v in its chain", b.err, tt.err)
+				}
+			})
+		})
+	}
+}
+
+// brokenSource ends at once.
+type brokenSource struct {
+	worker.Source
+	err error
+}
+
+func (s brokenSource) Receive(context.Context, func(context.Context, *worker.Delivery) worker.Settlement) error {
+	return s.err
 }
 
 // cancelled is what a worker.Cancellations answers.

@@ -6,13 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 )
 
-// transientTries is how often a batch is tried while its runner is
-// unreachable or overloaded, before its items are given back. The pauses
-// between them add up to about 3 s.
-const transientTries = 6
+const (
+	// transientTries is how often a batch is tried while its runner is
+	// unreachable or overloaded, before its items are given back. The pauses
+	// between them add up to about 3 s.
+	transientTries = 6
+	// probeTime is how long one item is kept, and tried, while the runner is
+	// away. It is another worker's turn then, in case only this one's runner is
+	// away.
+	probeTime = 10 * time.Minute
+)
 
 // plan is what is still to be run of one batch: groups of tasks, the next one
 // last.
@@ -24,6 +31,10 @@ type plan struct {
 	ceiling int
 	pause   backoff
 	tries   int
+	// since is when transientTries was reached; tooSlow counts the items that
+	// were too slow alone, with none between that was not.
+	since   time.Time
+	tooSlow int
 }
 
 func (w *Worker) newPlan(tasks []*task) *plan {
@@ -82,7 +93,7 @@ func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Outpu
 		}
 		delete(byID, o.ItemID)
 	}
-	plan.tries, plan.pause = 0, backoff{}
+	plan.tries, plan.tooSlow, plan.pause = 0, 0, backoff{}
 	done := make([]finished, 0, len(outputs))
 	// undecided are the items whose error is treated as that of a whole run.
 	var undecided []*task
@@ -143,6 +154,13 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 	class := ClassOf(err, ClassBatchError)
 	single := len(group) == 1
 	w.deps.Log.WarnContext(ctx, "batch not completed", "items", len(group), "class", class, "error", err)
+	if class != ClassDevice && w.isDraining() {
+		// A runner that is being stopped along with the worker says nothing
+		// about the items that it has.
+		w.metrics.failure(class)
+		plan.again(group)
+		return
+	}
 	switch class {
 	case ClassOutOfMemory:
 		if single {
@@ -157,13 +175,7 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 
 	case ClassTransient:
 		w.metrics.failure(class)
-		if plan.tries++; plan.tries >= transientTries {
-			w.giveBack(nackTransient, group...)
-			return
-		}
-		// Before the pause, so that a drain does not wait for its end.
-		plan.push(group)
-		plan.pause.wait(ctx)
+		w.afterTransient(ctx, plan, group, err)
 
 	case ClassDevice:
 		w.metrics.failure(class)
@@ -173,15 +185,7 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 		w.stopIntake(cause)
 
 	case ClassRunnerCrash:
-		if !single {
-			// Whose fault it was shows when each runs alone.
-			w.metrics.failure(class)
-			plan.alone(group)
-			return
-		}
-		t := group[0]
-		t.crashes++
-		w.againOrFail(plan, t, t.crashes < w.cfg.MaxItemCrashes, class, err)
+		w.afterDeath(ctx, plan, group, err)
 
 	case ClassProtocolError:
 		if !single {
@@ -211,6 +215,64 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 		t.failures++
 		w.againOrFail(plan, t, t.failures < w.cfg.MaxItemFailures, class, err)
 	}
+}
+
+// afterDeath decides about a group whose runner died. Whose fault it was shows
+// when each runs alone.
+func (w *Worker) afterDeath(ctx context.Context, plan *plan, group []*task, err error) {
+	w.metrics.failure(ClassRunnerCrash)
+	if len(group) > 1 {
+		plan.again(group)
+		plan.alone(w.quarantine(ctx, group, true))
+		return
+	}
+	t := group[0]
+	w.died(t, Reason(err))
+	plan.again(group)
+	if !t.quarantined {
+		// What was recorded of earlier deaths counts, too.
+		group = w.quarantine(ctx, group, true)
+	} else if w.givenUp(t) {
+		return
+	}
+	plan.alone(group)
+}
+
+// afterTransient decides about a group whose runner was away, overloaded or too
+// slow. None of that counts against an item.
+func (w *Worker) afterTransient(ctx context.Context, plan *plan, group []*task, err error) {
+	if errors.Is(err, errTooSlow) {
+		// One that hangs is not to cost its neighbours each of their tries.
+		if len(group) > 1 {
+			plan.alone(group)
+			return
+		}
+		w.giveBack(nackTransient, group...)
+		if plan.tooSlow++; plan.tooSlow > 1 {
+			w.trip(nackTransient)
+		}
+		return
+	}
+	plan.tries++
+	if plan.tries == transientTries {
+		// The runner is away. One item is kept to find out when it is back: its
+		// lease is held meanwhile, so that an outage does not use up deliveries.
+		plan.since = time.Now()
+		w.giveBack(nackTransient, group[1:]...)
+		group = group[:1]
+		w.trip(nackTransient)
+	}
+	if plan.tries >= transientTries && time.Since(plan.since) > probeTime {
+		w.giveBack(nackTransient, group...)
+		return
+	}
+	// Before the pause, so that a drain does not wait for its end.
+	plan.push(group)
+	// It came back: a worker that is killed in the pause is no death of it.
+	if group[0].quarantined && !w.recordStarts(ctx, group, false) {
+		return
+	}
+	plan.pause.wait(ctx)
 }
 
 func (w *Worker) againOrFail(plan *plan, t *task, again bool, class Class, err error) {

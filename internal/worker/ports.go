@@ -102,6 +102,9 @@ type Result struct {
 	Worker       string
 	// InferMillis is the item's share of its batch's model time, in ms.
 	InferMillis float64
+	// Attempted says that there may be a record in Attempts, which ends with
+	// this result.
+	Attempted bool
 }
 
 // Stored is what the store already knows of an item.
@@ -124,8 +127,39 @@ type Store interface {
 	// row stands there which it must not replace. ErrRejected says that the
 	// store will never take this row because of its content. Any other error
 	// leaves the outcome unknown; to commit the same result again is safe.
-	// The keys of one call are distinct.
+	// The keys of one call are distinct. The record of an item that was
+	// Attempted is removed in the same transaction.
 	Commit(ctx context.Context, results []Result) []error
+}
+
+// Attempt is the record of an item whose last start has not come back, as far
+// as its store knows: the item may kill whoever runs it.
+type Attempt struct {
+	Key item.Key
+	// Started counts the starts alone that have not come back.
+	Started int
+	// Worker wrote the record; Error is how the last start ended, if that is
+	// known.
+	Worker string
+	Error  string
+}
+
+// Attempts keeps the starts of items that are suspected of killing runners or
+// workers. Errors are of class ClassStore. The methods are safe for concurrent
+// use and return soon after their context is done; the keys of one call are
+// distinct.
+type Attempts interface {
+	// Read returns the records of keys. Keys without one are absent.
+	Read(ctx context.Context, keys []item.Key) (map[item.Key]Attempt, error)
+
+	// Record upserts records. With an error the outcome is unknown; to record
+	// the same again is safe.
+	Record(ctx context.Context, attempts []Attempt) error
+
+	// TakeBack undoes records of this worker: kept are written as they were
+	// before, gone are removed. A record that another worker has written since
+	// is left alone.
+	TakeBack(ctx context.Context, worker string, kept []Attempt, gone []item.Key) error
 }
 
 // Cancellations knows the runs whose rest nobody wants any more.

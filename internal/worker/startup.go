@@ -51,8 +51,16 @@ func (w *Worker) start(ctx context.Context) error {
 		group.Go(func() error { return w.persist(ctx, check) })
 	}
 	group.Go(func() error { return w.loadModel(ctx) })
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	w.started.Store(true)
+	return nil
 }
+
+// Started reports whether the start is over, so that deliveries may be held. It
+// is safe for concurrent use.
+func (w *Worker) Started() bool { return w.started.Load() }
 
 // persist tries c until it succeeds.
 func (w *Worker) persist(ctx context.Context, c Check) error {

@@ -28,13 +28,17 @@ type task struct {
 	input Input
 	// ctx carries the trace of the message.
 	ctx context.Context
+	// attempt counts the deliveries of the message, as far as the service knows.
+	attempt int
 	// loaded is when the item became ready for a batch.
 	loaded time.Time
+	// quarantined says that the item has to be alone in the model, each start
+	// recorded first. Owned by the stage that holds the task.
+	quarantined bool
 
-	// failures, crashes and badOutputs count what happened while the item was
-	// alone in the model. Owned by the infer goroutine that holds the task.
+	// failures and badOutputs count what happened while the item was alone in
+	// the model. Owned by the infer goroutine that holds the task.
 	failures   int
-	crashes    int
 	badOutputs int
 	// done is closed when the task is settled; settlement and reason, which
 	// says why it is not Ack, may be read then.
@@ -49,6 +53,7 @@ type task struct {
 	phase     phase
 	flight    *flight
 	modelTime time.Duration
+	evidence  evidence
 }
 
 // flight is one stay of a group of tasks in the model.
@@ -62,18 +67,21 @@ type finished struct {
 	result Result
 }
 
-func newTask(ctx context.Context, it item.Item) *task {
-	return &task{item: it, ctx: ctx, done: make(chan struct{})}
+func newTask(ctx context.Context, it item.Item, attempt int) *task {
+	return &task{item: it, ctx: ctx, attempt: attempt, done: make(chan struct{})}
 }
 
 // admit takes a delivery of t's item into the worker. It returns the task that
-// the delivery waits for: t, unless the worker has the item already; nil when
-// the worker is draining.
-func (w *Worker) admit(t *task) *task {
+// the delivery waits for: t, unless the worker has the item already; nil, with
+// the reason, when the worker takes none.
+func (w *Worker) admit(t *task) (*task, nackReason) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.draining {
-		return nil
+		return nil, nackDrain
+	}
+	if w.tripped != "" {
+		return nil, w.tripped
 	}
 	if twin := w.held[t.item.Key]; twin != nil {
 		t = twin
@@ -82,7 +90,7 @@ func (w *Worker) admit(t *task) *task {
 		w.metrics.enter(waiting)
 	}
 	t.waiters++
-	return t
+	return t, ""
 }
 
 // leave ends the wait of a delivery whose lease is lost. A task that nobody
@@ -115,6 +123,7 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	delete(w.held, t.item.Key)
 	if s != Ack {
 		w.metrics.device.add(useLost, t.modelTime)
+		w.queueTakeBack(t)
 	}
 	close(t.done)
 	return true
@@ -187,17 +196,17 @@ func (w *Worker) spend(tasks []*task, took time.Duration) {
 	}
 }
 
-// leaveModel marks t as on its way to the store and returns the model time
-// spent on it. It returns false when t was settled meanwhile, so that its
-// result serves nobody here.
-func (w *Worker) leaveModel(t *task) (spent time.Duration, ok bool) {
+// leaveModel marks t as on its way to the store, and returns the model time
+// spent on it and whether it may have a record in Attempts. ok is false when t
+// was settled meanwhile, so that its result serves nobody here.
+func (w *Worker) leaveModel(t *task) (spent time.Duration, attempted, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t.phase == settled {
-		return 0, false
+		return 0, false, false
 	}
 	w.metrics.move(t.phase, committing)
 	t.phase = committing
 	t.flight = nil
-	return t.modelTime, true
+	return t.modelTime, t.evidence.attempted(), true
 }

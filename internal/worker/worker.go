@@ -36,25 +36,38 @@ type Worker struct {
 	work   context.Context
 	info   Info
 
-	// toLookup and toCommit have room for every task that can be held.
-	toLookup chan *task
-	toCommit chan []finished
+	// toLookup, toCommit and toTakeBack have room for every task that can be
+	// held.
+	toLookup   chan *task
+	toCommit   chan []finished
+	toTakeBack chan takeBack
 
 	// ceiling is the largest batch that is tried.
 	ceiling  atomic.Int64
 	progress progress
+	started  atomic.Bool
 	ready    atomic.Bool
 	// intakeBroken is true from the end of an intake that nobody asked for
 	// until another one works.
 	intakeBroken atomic.Bool
 	// stopIntake stops the intake for a cause of the worker's own.
 	stopIntake context.CancelCauseFunc
+	// endTakeBacks says that no more is to be taken back; takenBack is closed when
+	// the last is.
+	endTakeBacks func()
+	takenBack    <-chan struct{}
+	// working is set whenever a result is stored.
+	working atomic.Bool
 
 	mu sync.Mutex
 	// held are the tasks that are not settled, by item. Guarded by mu.
 	held map[item.Key]*task
 	// draining is true from the stop of the intake on. Guarded by mu.
 	draining bool
+	// tripped says why there is no intake at the moment; empty when there is
+	// one, which cutIntake ends. Guarded by mu.
+	tripped   nackReason
+	cutIntake context.CancelCauseFunc
 }
 
 // New makes a worker. It does nothing until Run.
@@ -71,9 +84,10 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		metrics: m,
 		// A task that was given back can still be in a queue while others take
 		// its place; twice the room keeps them from waiting for it.
-		toLookup: make(chan *task, 2*cfg.MaxHeld),
-		toCommit: make(chan []finished, 2*cfg.MaxHeld),
-		held:     make(map[item.Key]*task, cfg.MaxHeld),
+		toLookup:   make(chan *task, 2*cfg.MaxHeld),
+		toCommit:   make(chan []finished, 2*cfg.MaxHeld),
+		toTakeBack: make(chan takeBack, 2*cfg.MaxHeld),
+		held:       make(map[item.Key]*task, cfg.MaxHeld),
 	}, nil
 }
 
@@ -106,6 +120,8 @@ func (w *Worker) serve(ctx context.Context) error {
 
 	stages, stageCtx := errgroup.WithContext(work)
 	w.pipeline(stageCtx, stages)
+	w.startTakeBacks(ctx)
+	defer w.endTakeBacks()
 
 	received := make(chan struct{})
 	var receiveErr error
@@ -144,21 +160,23 @@ func (w *Worker) serve(ctx context.Context) error {
 func (w *Worker) pipeline(ctx context.Context, stages *errgroup.Group) {
 	looked := make(chan *task)
 	loaded := make(chan *task)
+	suspects := make(chan []*task)
 	batches := make(chan []*task)
 	stages.Go(func() error { return w.lookup(ctx, w.toLookup, looked) })
 	for range loaders {
 		stages.Go(func() error { return w.load(ctx, looked, loaded) })
 	}
-	stages.Go(func() error { return w.batch(ctx, loaded, batches) })
+	stages.Go(func() error { return w.batch(ctx, loaded, batches, suspects) })
+	stages.Go(func() error { return w.record(ctx, suspects, batches) })
 	for range w.cfg.InferConcurrency {
 		stages.Go(func() error { return w.infer(ctx, batches) })
 	}
 	stages.Go(func() error { return w.commit(ctx, w.toCommit) })
 }
 
-// stopStages closes the runner and waits for the stages and for the source,
-// which is still sending what was settled last. A runner that is stuck is not
-// waited for.
+// stopStages closes the runner and waits for the stages, for the source, which
+// is still sending what was settled last, and for the last records that are
+// taken back. What is stuck is not waited for.
 func (w *Worker) stopStages(ctx context.Context, stages *errgroup.Group, received <-chan struct{}) {
 	limit := time.Now().Add(closeTime)
 	w.closeRunner(ctx)
@@ -168,10 +186,11 @@ func (w *Worker) stopStages(ctx context.Context, stages *errgroup.Group, receive
 		if err := stages.Wait(); err != nil {
 			w.deps.Log.ErrorContext(ctx, "stage ended with an error", "error", err)
 		}
+		w.endTakeBacks()
 	}()
-	for _, done := range []<-chan struct{}{received, stopped} {
+	for _, done := range []<-chan struct{}{received, stopped, w.takenBack} {
 		if !within(time.Until(limit), done) {
-			w.deps.Log.WarnContext(ctx, "runner or source still busy; left behind")
+			w.deps.Log.WarnContext(ctx, "runner, source or store still busy; left behind")
 			return
 		}
 	}

@@ -240,11 +240,16 @@ func pause(ctx context.Context, d time.Duration) error {
 // StartWorker starts `worker run` with more environment than the cluster's
 // own. It does not wait until the worker is ready.
 func (c *Cluster) StartWorker(env ...string) (*Process, error) {
+	return c.StartWorkerBuild("worker", env...)
+}
+
+// StartWorkerBuild is StartWorker for another build of the worker in Bin.
+func (c *Cluster) StartWorkerBuild(program string, env ...string) (*Process, error) {
 	c.mu.Lock()
 	c.workers++
 	name := fmt.Sprintf("worker-%d", c.workers)
 	c.mu.Unlock()
-	cmd := exec.Command(filepath.Join(c.opts.Bin, "worker"), c.withConfig([]string{"run"})...)
+	cmd := exec.Command(filepath.Join(c.opts.Bin, program), c.withConfig([]string{"run"})...)
 	cmd.Dir = c.opts.WorkDir
 	cmd.Env = c.environ(append([]string{
 		"POD_NAME=" + name,

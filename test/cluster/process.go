@@ -21,13 +21,15 @@ type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	mu     sync.Mutex
-	code   int
+	exit   Exit
 }
 
 // Exit is how a process ended.
 type Exit struct {
 	// Code is the exit code; -1 when a signal killed it.
 	Code int
+	// Signal is the one that killed it; 0 when it exited by itself.
+	Signal syscall.Signal
 	// Took is the time from Signal or Stop to the end.
 	Took time.Duration
 }
@@ -55,12 +57,15 @@ func start(name, logPath string, cmd *exec.Cmd) (*Process, error) {
 // reap waits for the end of the process.
 func (p *Process) reap() {
 	err := p.cmd.Wait()
-	code := 0
+	var end Exit
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		code = exit.ExitCode()
+		end.Code = exit.ExitCode()
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			end.Signal = status.Signal()
+		}
 	}
 	p.mu.Lock()
-	p.code = code
+	p.exit = end
 	p.mu.Unlock()
 	close(p.exited)
 }
@@ -109,7 +114,9 @@ func (p *Process) wait(ctx context.Context, begin time.Time) (Exit, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Exit{Code: p.code, Took: time.Since(begin)}, nil
+	exit := p.exit
+	exit.Took = time.Since(begin)
+	return exit, nil
 }
 
 // kill ends the process and its group, whatever state they are in.

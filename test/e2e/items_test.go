@@ -139,19 +139,25 @@ func TestForeignMessageGoesToTheDeadLetterTopic(t *testing.T) {
 
 func pubsubClient(t *testing.T, c *cluster.Cluster) *pubsub.Client {
 	t.Helper()
-	var host string
-	for _, entry := range c.Env() {
-		if value, found := strings.CutPrefix(entry, "PUBSUB_EMULATOR_HOST="); found {
-			host = value
-		}
-	}
-	client, err := pubsub.NewClient(context.WithoutCancel(t.Context()), "demo", option.WithEndpoint(host),
+	client, err := pubsub.NewClient(context.WithoutCancel(t.Context()), "demo", option.WithEndpoint(cloudHost(t, c, "PUBSUB_EMULATOR_HOST")),
 		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// cloudHost is where a service of the localcloud listens.
+func cloudHost(t *testing.T, c *cluster.Cluster, variable string) string {
+	t.Helper()
+	for _, entry := range c.Env() {
+		if value, found := strings.CutPrefix(entry, variable+"="); found {
+			return value
+		}
+	}
+	t.Fatalf("localcloud does not say %s", variable)
+	return ""
 }
 
 // deadSubscription finds the subscription that setup made for dead letters.

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,14 +37,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code) //nolint:forbidigo // TestMain is this program's main
 }
 
+// crashWorker is the worker that can be told where to die.
+const crashWorker = "worker-crashpoints"
+
 // build makes the programs under test.
 func build(dir string) error {
-	args := []string{"build", "-o", dir}
+	return errors.Join(
+		goBuild(dir, "./cmd/worker", "./cmd/publisher", "./cmd/localcloud", "./test/runner"),
+		goBuild(filepath.Join(dir, crashWorker), "-tags", "crashpoints", "./cmd/worker"))
+}
+
+func goBuild(output string, rest ...string) error {
+	args := []string{"build", "-o", output}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	args = append(args, "./cmd/worker", "./cmd/publisher", "./cmd/localcloud", "./test/runner")
-	cmd := exec.Command("go", args...)
+	cmd := exec.Command("go", append(args, rest...)...)
 	cmd.Dir = root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
@@ -212,7 +221,12 @@ func export(t *testing.T, c *cluster.Cluster, run string) map[string]row {
 // wantSquares checks that the run has the right row for each of n numbers.
 func wantSquares(t *testing.T, c *cluster.Cluster, run string, n int) {
 	t.Helper()
-	rows := export(t, c, run)
+	checkSquares(t, export(t, c, run), n)
+}
+
+// checkSquares checks that rows are the right ones for n numbers.
+func checkSquares(t *testing.T, rows map[string]row, n int) {
+	t.Helper()
 	if len(rows) != n {
 		t.Errorf("%d rows were exported, want %d", len(rows), n)
 	}

@@ -70,18 +70,8 @@ func TestDuplicatesRunNoModel(t *testing.T) {
 	waitStatus(t, c, complete)
 	runs := len(w.Lines("batch enters the model"))
 
-	topic := pubsubClient(t, c).Publisher("items")
-	defer topic.Stop()
-	for i := range 20 {
-		it := item.Item{
-			Key:         item.Key{RunID: "r", ItemID: fmt.Sprintf("i%d", i)},
-			ContentType: item.ContentTypeJSON,
-			Data:        []byte(`{"n":0}`),
-		}
-		if _, err := topic.Publish(ctx(t), &pubsub.Message{Data: it.Data, Attributes: it.Attributes()}).Get(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	// With a number of their own: a run of the model would be seen in the rows.
+	publishAgain(t, c, "r", 20, func(int) int { return 0 })
 	for metric(t, metrics, `spotbatch_items_total`, `outcome="skipped"`) < 20 {
 		if ctx(t).Err() != nil {
 			t.Fatal("the duplicates were not skipped")
@@ -91,4 +81,22 @@ func TestDuplicatesRunNoModel(t *testing.T) {
 		t.Errorf("the model ran %d times, then %d times; want no more after the first", runs, got)
 	}
 	wantSquares(t, c, "r", 20)
+}
+
+// publishAgain publishes another message, with the payload {"n":number(i)}, for
+// each of the first n items of a run.
+func publishAgain(t *testing.T, c *cluster.Cluster, run string, n int, number func(i int) int) {
+	t.Helper()
+	topic := pubsubClient(t, c).Publisher("items")
+	defer topic.Stop()
+	for i := range n {
+		it := item.Item{
+			Key:         item.Key{RunID: run, ItemID: fmt.Sprintf("i%d", i)},
+			ContentType: item.ContentTypeJSON,
+			Data:        fmt.Appendf(nil, `{"n":%d}`, number(i)),
+		}
+		if _, err := topic.Publish(ctx(t), &pubsub.Message{Data: it.Data, Attributes: it.Attributes()}).Get(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

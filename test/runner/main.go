@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -19,8 +20,9 @@ type request struct {
 	Items []struct {
 		ItemID string `json:"item_id"`
 		Data   struct {
-			N   *int64 `json:"n"`
-			Die bool   `json:"die"`
+			N          *int64 `json:"n"`
+			Die        bool   `json:"die"`
+			KillWorker bool   `json:"kill_worker"`
 		} `json:"data"`
 	} `json:"items"`
 }
@@ -78,6 +80,10 @@ func answer(req request) reply {
 	for _, it := range req.Items {
 		switch {
 		case it.Data.Die:
+			os.Exit(3)
+		case it.Data.KillWorker:
+			// As native code does that crashes inside the worker's own process.
+			_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 			os.Exit(3)
 		case it.Data.N == nil:
 			r.Results = append(r.Results, result{ItemID: it.ItemID, Error: &itemError{Class: "item_error", Message: "the item has no number n"}})

@@ -66,12 +66,21 @@ func (s *Source) Add(its ...item.Item) {
 	}
 }
 
+// AddAttempt is Add for messages that were delivered before.
+func (s *Source) AddAttempt(attempt int, its ...item.Item) {
+	for _, it := range its {
+		s.add(it.Data, it.Attributes(), attempt)
+	}
+}
+
 // AddRaw queues a message of any shape.
-func (s *Source) AddRaw(data []byte, attrs map[string]string) {
+func (s *Source) AddRaw(data []byte, attrs map[string]string) { s.add(data, attrs, 1) }
+
+func (s *Source) add(data []byte, attrs map[string]string, attempt int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := fmt.Sprintf("%s/%s", attrs[item.AttrRunID], attrs[item.AttrItemID])
-	s.queue = append(s.queue, worker.Delivery{MessageID: id, Data: data, Attributes: attrs, Attempt: 1})
+	s.queue = append(s.queue, worker.Delivery{MessageID: id, Data: data, Attributes: attrs, Attempt: attempt})
 	s.wakeLocked()
 }
 

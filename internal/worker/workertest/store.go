@@ -36,6 +36,8 @@ type Store struct {
 	// 0, and may wait. Nil means no fault.
 	OnLookup func(ctx context.Context, n int) error
 	OnCommit func(ctx context.Context, n int, results []worker.Result) Fault
+	// Attempts has records that end with results; nil means none.
+	Attempts *Attempts
 	// Reject says which rows the store refuses for their content.
 	Reject func(worker.Result) bool
 
@@ -98,6 +100,9 @@ func (s *Store) Commit(ctx context.Context, results []worker.Result) []error {
 			}
 		}
 		s.Put(r)
+		if r.Attempted && s.Attempts != nil {
+			s.Attempts.end(r.Key)
+		}
 	}
 	return errs
 }
