@@ -1,0 +1,156 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/spotbatch/spotbatch/internal/item"
+	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
+	"github.com/spotbatch/spotbatch/internal/worker"
+)
+
+// The tests of this file are cases of docs/field-cases.md that the server
+// decides.
+
+const spannerService = "google.spanner.v1.Spanner"
+
+// What one call of Commit has is more than the server takes at once, the more
+// so with the indexes of an operator. It is stored all the same, in parts, and
+// a part that cannot be written leaves the others written (case 2.1).
+func TestCommitLargerThanTheServerTakes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// refused is how many commits the server refuses to make at all.
+		refused int
+	}{{"all", 0}, {"one part refused", 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			server, db := setup(t,
+				"CREATE INDEX ByModel ON Results(ModelVersion, Worker)",
+				"CREATE INDEX ByClass ON Results(ErrorClass)")
+			if err := db.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if tt.refused > 0 {
+				server.Faults().Add(fault.Rule{Service: spannerService, Method: "Commit", Code: codes.PermissionDenied, Count: tt.refused})
+			}
+			const n = 8000
+			results := make([]worker.Result, n)
+			for i := range results {
+				results[i] = ok(fmt.Sprint(i), "1")
+			}
+			stored := int64(0)
+			for _, err := range db.Store().Commit(t.Context(), results) {
+				switch {
+				case err == nil:
+					stored++
+				case errors.Is(err, worker.ErrRejected) || worker.ClassOf(err, "") != worker.ClassStore:
+					t.Fatalf("commit: %v", err)
+				}
+			}
+			counts, err := db.Results().Count(t.Context(), "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if counts.OK != stored || (stored == n) != (tt.refused == 0) || stored < n/4 {
+				t.Errorf("%d results are said to be stored, %d are, of %d", stored, counts.OK, n)
+			}
+		})
+	}
+}
+
+// Whatever the server does instead of answering, calls end with their context,
+// and no result is said to be stored (cases 2.5, 2.8, 2.11).
+func TestCallsEndWithTheirContext(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rule fault.Rule
+	}{
+		{"aborts", fault.Rule{Code: codes.Aborted}},
+		{"aborts late", fault.Rule{Code: codes.Aborted, Delay: 50 * time.Millisecond}},
+		{"is not there", fault.Rule{Code: codes.Unavailable}},
+		{"is overloaded", fault.Rule{Code: codes.ResourceExhausted}},
+		{"is silent", fault.Rule{BlackHole: true}},
+		{"is silent after the effect", fault.Rule{BlackHole: true, When: fault.After}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server, db := setup(t)
+			store := db.Store()
+			if err := db.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, method := range []string{"Commit", "StreamingRead"} {
+				rule := tt.rule
+				rule.Service, rule.Method = spannerService, method
+				server.Faults().Add(rule)
+			}
+			const limit = 500 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			start := time.Now()
+			var calls sync.WaitGroup
+			for i := range 50 {
+				calls.Go(func() {
+					for _, result := range []worker.Result{ok(fmt.Sprint(i), "1"), failed(fmt.Sprint(i), "no")} {
+						if err := store.Commit(ctx, []worker.Result{result})[0]; worker.ClassOf(err, "") != worker.ClassStore || errors.Is(err, worker.ErrRejected) {
+							t.Errorf("commit %s: %v, want an error of class store", result.Status, err)
+						}
+					}
+				})
+				calls.Go(func() {
+					if _, err := store.Lookup(ctx, []item.Key{key(fmt.Sprint(i))}); worker.ClassOf(err, "") != worker.ClassStore {
+						t.Errorf("lookup: %v, want an error of class store", err)
+					}
+				})
+			}
+			calls.Wait()
+			if took := time.Since(start); took > limit+2*time.Second {
+				t.Errorf("150 calls took %s, want about %s", took, limit)
+			}
+		})
+	}
+}
+
+// A row that was committed before a look-up is seen by it, whoever wrote it and
+// however short ago (case 2.14).
+func TestLookupSeesTheLastCommit(t *testing.T) {
+	server, db := setup(t)
+	other := open(t, server, "projects/demo/instances/spotbatch/databases/spotbatch").Store()
+	for i := range 50 {
+		k := fmt.Sprint(i)
+		commit(t, other, ok(k, "1"))
+		found, err := db.Store().Lookup(t.Context(), []item.Key{key(k)})
+		if err != nil || found[key(k)].Status != worker.StatusOK {
+			t.Fatalf("look-up of what was just stored: %v, %v", found, err)
+		}
+	}
+}
+
+// The first call is given up while the client still makes its session; later
+// ones work (case 2.10).
+func TestLookupGivenUpDuringTheFirstSession(t *testing.T) {
+	server, db := setup(t)
+	server.Faults().Add(fault.Rule{Service: spannerService, Method: "CreateSession", Delay: time.Second, Count: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := db.Store().Lookup(ctx, []item.Key{key("a")}); worker.ClassOf(err, "") != worker.ClassStore {
+		t.Errorf("look-up given up: %v, want an error of class store", err)
+	}
+	if took := time.Since(start); took > 900*time.Millisecond {
+		t.Errorf("it took %s after a deadline of 100ms", took)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := db.Store().Lookup(ctx, []item.Key{key("a")}); err != nil {
+		t.Errorf("look-up after that: %v", err)
+	}
+	if err := errors.Join(db.Store().Commit(ctx, []worker.Result{ok("a", "1")})...); err != nil {
+		t.Errorf("commit after that: %v", err)
+	}
+}
