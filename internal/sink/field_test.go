@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/spanner/apiv1/spannerpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
+	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
+	"github.com/spotbatch/spotbatch/internal/sink"
 	"github.com/spotbatch/spotbatch/internal/worker"
 )
 
@@ -116,11 +122,36 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
+// strongOnly fails the test on a read that the server may answer from the past.
+type strongOnly struct {
+	grpc.ClientStream
+	t *testing.T
+}
+
+func (s strongOnly) SendMsg(m any) error {
+	if read, ok := m.(*spannerpb.ReadRequest); ok && !read.GetTransaction().GetSingleUse().GetReadOnly().GetStrong() {
+		s.t.Errorf("a look-up reads with %v, want strongly", read.GetTransaction())
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
 // A row that was committed before a look-up is seen by it, whoever wrote it and
-// however short ago (case 2.14).
+// however short ago (case 2.14). The local Spanner answers a read of bounded
+// staleness from the present, so the bound is looked at, too.
 func TestLookupSeesTheLastCommit(t *testing.T) {
-	server, db := setup(t)
-	other := open(t, server, "projects/demo/instances/spotbatch/databases/spotbatch").Store()
+	server, writer := setup(t)
+	db, err := sink.Open(t.Context(), "projects/demo/instances/spotbatch/databases/spotbatch", slog.New(slog.DiscardHandler),
+		append(localcloudtest.SpannerOptions(server), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context,
+			desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			return strongOnly{stream, t}, err
+		})))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	other := writer.Store()
 	for i := range 50 {
 		k := fmt.Sprint(i)
 		commit(t, other, ok(k, "1"))
