@@ -14,11 +14,13 @@ LDFLAGS := -X main.version=$(VERSION)
 # runners and tests look for it, and end the recipe when it cannot be had.
 ORT := ONNXRUNTIME_LIB="$$(scripts/fetch.sh onnxruntime)"; export ONNXRUNTIME_LIB;
 
-# Time for each fuzz target, repetitions of `make race` and of `make bench`.
+# Time for each fuzz target, repetitions of `make race` and of `make bench-code`.
 FUZZTIME ?= 5s
 COUNT ?= 5
-# What `make bench` compares with, such as a bench.txt of another commit.
+# What `make bench-code` compares with, such as a bench.txt of another commit.
 BASE ?=
+# Parts of `make bench`, with commas between them; all when empty.
+PARTS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -82,7 +84,13 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	$(ORT) scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: bin/tools/benchstat ## Run the benchmarks COUNT times; compare with BASE when given
+bench: build ## Measure the worker against a stub model: busy, textbook, overhead, drain, goodput, scale (or PARTS)
+	mkdir -p out
+	go build -o bin/bench ./test/bench
+	bin/bench -bin bin -parts '$(PARTS)' -json out/bench.json
+
+.PHONY: bench-code
+bench-code: bin/tools/benchstat ## Run the Go benchmarks COUNT times; compare with BASE when given
 	mkdir -p out
 	$(ORT) go test -run '^$$' -bench . -benchmem -count=$(COUNT) ./... | tee out/bench.txt
 	bin/tools/benchstat $(BASE) out/bench.txt

@@ -86,6 +86,7 @@ func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessag
 	for i, m := range messages {
 		granted[i] = r.leases.add(m.GetAckId())
 	}
+	handling := context.WithoutCancel(ctx)
 	for i, m := range messages {
 		if r.room.Acquire(ctx, 1) != nil {
 			r.settle(granted[i], worker.Nack, trace.SpanContext{})
@@ -102,7 +103,7 @@ func (r *receiver) take(ctx context.Context, messages []*pubsubpb.ReceivedMessag
 				r.bytes.Release(size)
 				r.places.Release(1)
 			}()
-			r.deliver(ctx, m, granted[i])
+			r.deliver(handling, m, granted[i])
 		})
 	}
 }
@@ -122,7 +123,7 @@ func (r *receiver) acquire(ctx context.Context, size int64) bool {
 // deliver is the life of one delivery.
 func (r *receiver) deliver(ctx context.Context, m *pubsubpb.ReceivedMessage, l *lease) {
 	message := m.GetMessage()
-	ctx, span := r.sub.span(context.WithoutCancel(ctx), message)
+	ctx, span := r.sub.span(ctx, message)
 	defer span.End()
 	what := r.handle(ctx, &worker.Delivery{
 		MessageID:  message.GetMessageId(),
@@ -131,7 +132,9 @@ func (r *receiver) deliver(ctx context.Context, m *pubsubpb.ReceivedMessage, l *
 		Attempt:    int(m.GetDeliveryAttempt()),
 		Lost:       l.lost,
 	})
-	span.SetAttributes(attribute.String("spotbatch.settlement", what.String()))
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("spotbatch.settlement", what.String()))
+	}
 	r.settle(l, what, span.SpanContext())
 }
 
@@ -208,10 +211,14 @@ func (c carrier) Keys() []string {
 func (s *Subscription) span(ctx context.Context, m *pubsubpb.PubsubMessage) (context.Context, trace.Span) {
 	attrs := m.GetAttributes()
 	ctx = propagation.TraceContext{}.Extract(ctx, carrier(attrs))
-	return s.tracer.Start(ctx, "receive", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		attribute.String("messaging.system", "gcp_pubsub"),
-		attribute.String("messaging.message.id", m.GetMessageId()),
-		attribute.String("spotbatch.run_id", attrs[item.AttrRunID]),
-		attribute.String("spotbatch.item_id", attrs[item.AttrItemID]),
-	))
+	ctx, span := s.tracer.Start(ctx, "receive", trace.WithSpanKind(trace.SpanKindConsumer))
+	if span.IsRecording() { // else nobody sees them, and they cost more than the rest
+		span.SetAttributes(
+			attribute.String("messaging.system", "gcp_pubsub"),
+			attribute.String("messaging.message.id", m.GetMessageId()),
+			attribute.String("spotbatch.run_id", attrs[item.AttrRunID]),
+			attribute.String("spotbatch.item_id", attrs[item.AttrItemID]),
+		)
+	}
+	return ctx, span
 }

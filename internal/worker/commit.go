@@ -144,10 +144,11 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 	if len(errs) != len(results) {
 		return batch, Failf(ClassStore, "the store answered for %d of %d results", len(errs), len(results))
 	}
+	var stored []finished
 	for i, f := range batch {
 		switch {
 		case errs[i] == nil:
-			w.stored(f)
+			stored = append(stored, f)
 		case errors.Is(errs[i], ErrRejected) && f.result.Status == StatusOK:
 			// The row is bad, not the store: what is wrong becomes the result.
 			w.metrics.failure(ClassInvalidOutput)
@@ -158,21 +159,31 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 			rest, err = append(rest, f), errs[i]
 		}
 	}
+	w.stored(stored)
 	return rest, err
 }
 
-// stored settles a task whose result is durable.
-func (w *Worker) stored(f finished) {
-	w.working.Store(true)
-	if !w.settle(f.task, Ack, "") {
-		return
+// stored settles the tasks whose results are durable. It counts them all
+// together, since to count costs as much as to settle.
+func (w *Worker) stored(done []finished) {
+	if len(done) > 0 {
+		w.working.Store(true)
 	}
-	spent := time.Duration(f.result.InferMillis * float64(time.Millisecond))
-	if f.result.Status == StatusOK {
-		w.metrics.item(outcomeOK)
-		w.metrics.device.add(useUseful, spent)
-		return
+	var ok, failed int64
+	var useful, spoilt time.Duration
+	for _, f := range done {
+		if !w.settle(f.task, Ack, "") {
+			continue
+		}
+		spent := time.Duration(f.result.InferMillis * float64(time.Millisecond))
+		if f.result.Status == StatusOK {
+			ok, useful = ok+1, useful+spent
+		} else {
+			failed, spoilt = failed+1, spoilt+spent
+		}
 	}
-	w.metrics.item(outcomeFailed)
-	w.metrics.device.add(useFailed, spent)
+	w.metrics.items.add(outcomeOK, ok)
+	w.metrics.items.add(outcomeFailed, failed)
+	w.metrics.device.add(useUseful, useful)
+	w.metrics.device.add(useFailed, spoilt)
 }

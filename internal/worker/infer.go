@@ -35,18 +35,14 @@ func (w *Worker) infer(ctx context.Context, in <-chan []*task) error {
 
 // idleCause says why the model would have to wait now.
 func (w *Worker) idleCause() idleCause {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	cause := idleNoWork
-	for _, t := range w.held {
-		if t.phase == waiting {
-			return idleStarved
-		}
-		if t.phase == committing {
-			cause = idleCommitting
-		}
+	switch held := w.count(); {
+	case held[waiting] > 0:
+		return idleStarved
+	case held[committing] > 0:
+		return idleCommitting
+	default:
+		return idleNoWork
 	}
-	return cause
 }
 
 // inferBatch puts tasks through the model until each of them has a result, or

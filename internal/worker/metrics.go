@@ -74,11 +74,9 @@ type metrics struct {
 	device   seconds[deviceUse]
 	idle     seconds[idleCause]
 	stages   map[stage]metric.MeasurementOption
-	phases   map[phase]metric.MeasurementOption
 
 	duration  metric.Float64Histogram
 	batchSize metric.Int64Histogram
-	held      metric.Int64UpDownCounter
 	drain     metric.Float64Histogram
 	ackLate   metric.Int64Counter
 	ceiling   metric.Int64Gauge
@@ -130,8 +128,10 @@ func StageDuration(provider metric.MeterProvider) (metric.Float64Histogram, erro
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300))
 }
 
-// newMetrics makes the instruments, with every counter at 0.
-func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) {
+// newMetrics makes the instruments, with every counter at 0. held is asked for
+// the number of items in each phase when metrics are read: to count along with
+// each item was a tenth of what an item costs.
+func newMetrics(provider metric.MeterProvider, runner Runner, held func() phaseCounts) (*metrics, error) {
 	b := builder{meter: provider.Meter(scope)}
 	m := &metrics{
 		items: intCounter(&b, "spotbatch.items", "Items whose stay ended, by outcome", "outcome",
@@ -147,10 +147,6 @@ func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) 
 			idleNoWork, idleStarved, idleCommitting),
 		stages: attributes("stage", stageLookup, stageLoad, stageWait, stageInfer, stageCommit),
 	}
-	heldStages := attributes("stage", "waiting", "model", "commit")
-	m.phases = map[phase]metric.MeasurementOption{
-		waiting: heldStages["waiting"], inModel: heldStages["model"], committing: heldStages["commit"],
-	}
 
 	var err error
 	keep := func(e error) {
@@ -164,7 +160,15 @@ func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) 
 	m.batchSize, e = b.meter.Int64Histogram("spotbatch.batch.size", metric.WithDescription("Items in a batch"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))
 	keep(e)
-	m.held, e = b.meter.Int64UpDownCounter("spotbatch.held", metric.WithDescription("Items held, by stage"))
+	stages := attributes("stage", "waiting", "model", "commit")
+	_, e = b.meter.Int64ObservableUpDownCounter("spotbatch.held", metric.WithDescription("Items held, by stage"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			now := held()
+			o.Observe(now[waiting], stages["waiting"])
+			o.Observe(now[inModel], stages["model"])
+			o.Observe(now[committing], stages["commit"])
+			return nil
+		}))
 	keep(e)
 	m.drain, e = b.meter.Float64Histogram("spotbatch.drain.duration", metric.WithUnit("s"), metric.WithDescription("Time from the stop of the intake to the last settlement"),
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2, 4, 6, 8, 10))
@@ -188,9 +192,6 @@ func newMetrics(provider metric.MeterProvider, runner Runner) (*metrics, error) 
 		return nil, fmt.Errorf("create metrics: %w", err)
 	}
 	m.ackLate.Add(context.Background(), 0)
-	for _, option := range m.phases {
-		m.held.Add(context.Background(), 0, option)
-	}
 	return m, nil
 }
 
@@ -239,16 +240,6 @@ func (m *metrics) notAcked(reason nackReason) {
 // took records that a stage took the time since start.
 func (m *metrics) took(s stage, start time.Time) {
 	m.duration.Record(context.Background(), time.Since(start).Seconds(), m.stages[s])
-}
-
-func (m *metrics) enter(p phase) { m.held.Add(context.Background(), 1, m.phases[p]) }
-func (m *metrics) leave(p phase) { m.held.Add(context.Background(), -1, m.phases[p]) }
-
-func (m *metrics) move(from, to phase) {
-	if from != to {
-		m.leave(from)
-		m.enter(to)
-	}
 }
 
 // drained records a drain: whether everything was settled before the hard

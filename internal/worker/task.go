@@ -22,6 +22,10 @@ const (
 	settled
 )
 
+// phaseCounts is the number of tasks in each phase. That of settled means
+// nothing.
+type phaseCounts [settled + 1]int64
+
 // task is an item on its way through the pipeline.
 type task struct {
 	item  item.Item
@@ -87,10 +91,23 @@ func (w *Worker) admit(t *task) (*task, nackReason) {
 		t = twin
 	} else {
 		w.held[t.item.Key] = t
-		w.metrics.enter(waiting)
+		w.phases[waiting]++
 	}
 	t.waiters++
 	return t, ""
+}
+
+func (w *Worker) moveLocked(t *task, to phase) {
+	w.phases[t.phase]--
+	w.phases[to]++
+	t.phase = to
+}
+
+// count returns how many tasks are in each phase.
+func (w *Worker) count() phaseCounts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.phases
 }
 
 // leave ends the wait of a delivery whose lease is lost. A task that nobody
@@ -115,8 +132,7 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	if t.phase == settled {
 		return false
 	}
-	w.metrics.leave(t.phase)
-	t.phase = settled
+	w.moveLocked(t, settled)
 	t.flight = nil
 	t.settlement = s
 	t.reason = reason
@@ -156,8 +172,7 @@ func (w *Worker) enterModel(tasks []*task) []*task {
 		if t.phase == settled {
 			continue
 		}
-		w.metrics.move(t.phase, inModel)
-		t.phase = inModel
+		w.moveLocked(t, inModel)
 		t.flight = f
 		live = append(live, t)
 	}
@@ -175,8 +190,7 @@ func (w *Worker) leaveUndecided(tasks []*task) {
 		case w.draining:
 			w.settleLocked(t, Nack, nackDrain)
 		default:
-			w.metrics.move(t.phase, waiting)
-			t.phase = waiting
+			w.moveLocked(t, waiting)
 			t.flight = nil
 		}
 	}
@@ -205,8 +219,7 @@ func (w *Worker) leaveModel(t *task) (spent time.Duration, attempted, ok bool) {
 	if t.phase == settled {
 		return 0, false, false
 	}
-	w.metrics.move(t.phase, committing)
-	t.phase = committing
+	w.moveLocked(t, committing)
 	t.flight = nil
 	return t.modelTime, t.evidence.attempted(), true
 }

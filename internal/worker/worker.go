@@ -62,6 +62,8 @@ type Worker struct {
 	mu sync.Mutex
 	// held are the tasks that are not settled, by item. Guarded by mu.
 	held map[item.Key]*task
+	// phases counts them by phase. Guarded by mu.
+	phases phaseCounts
 	// draining is true from the stop of the intake on. Guarded by mu.
 	draining bool
 	// tripped says why there is no intake at the moment; empty when there is
@@ -73,22 +75,22 @@ type Worker struct {
 // New makes a worker. It does nothing until Run.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	deps = deps.withDefaults()
-	m, err := newMetrics(deps.Meter, deps.Runner)
-	if err != nil {
-		return nil, err
-	}
-	return &Worker{
-		cfg:     cfg,
-		deps:    deps,
-		tracer:  deps.Tracer.Tracer(scope),
-		metrics: m,
+	w := &Worker{
+		cfg:    cfg,
+		deps:   deps,
+		tracer: deps.Tracer.Tracer(scope),
 		// A task that was given back can still be in a queue while others take
 		// its place; twice the room keeps them from waiting for it.
 		toLookup:   make(chan *task, 2*cfg.MaxHeld),
 		toCommit:   make(chan []finished, 2*cfg.MaxHeld),
 		toTakeBack: make(chan takeBack, 2*cfg.MaxHeld),
 		held:       make(map[item.Key]*task, cfg.MaxHeld),
-	}, nil
+	}
+	var err error
+	if w.metrics, err = newMetrics(deps.Meter, deps.Runner, w.count); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // Run waits for what it needs, loads the model and works until ctx is done or

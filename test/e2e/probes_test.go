@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spotbatch/spotbatch/test/cluster"
 )
@@ -32,14 +33,25 @@ func TestProbesTellTheTruth(t *testing.T) {
 	if code, _ := get(t, addr, "/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz during the load: %d, want 503", code)
 	}
-	waitLine(t, w, "model ready")
-	for code := 0; code != http.StatusOK; {
-		code, _ = get(t, addr, "/readyz")
-		if ctx(t).Err() != nil {
-			t.Fatal("/readyz never answered 200")
+	waitReady(t, w)
+	stop(t, w, syscall.SIGTERM)
+}
+
+// waitReady waits until /readyz answers 200.
+func waitReady(t *testing.T, w *cluster.Process) {
+	t.Helper()
+	addr := waitLine(t, w, "serving health")["addr"]
+	limit := ctx(t)
+	for {
+		if code, _ := get(t, addr, "/readyz"); code == http.StatusOK {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-limit.Done():
+			t.Fatalf("/readyz never answered 200\n%s", w.Log())
 		}
 	}
-	stop(t, w, syscall.SIGTERM)
 }
 
 func TestMetricsAreThereFromTheStart(t *testing.T) {

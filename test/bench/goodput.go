@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/spotbatch/spotbatch/internal/config"
+)
+
+const (
+	goodputWorkers = 4
+	goodputModel   = 20 * time.Millisecond
+	// restartAfter is how long after its end a stopped worker is started again.
+	restartAfter = time.Second
+	// goodputLease is the shortest there is: of a killed worker's items nobody
+	// has anything until it ends.
+	goodputLease = "10s"
+)
+
+// goodput compares runs in which workers are stopped, one after the other, with
+// one in which none is.
+func (b *bench) goodput(ctx context.Context) error {
+	calm, err := b.disturbed(ctx, 0)
+	if err != nil {
+		return err
+	}
+	b.add(line{
+		What: fmt.Sprintf("items stored, %d workers, nobody stopped", goodputWorkers), Value: calm.rate, Unit: "items/s",
+		Note: fmt.Sprintf("%s a batch, pull.max_outstanding %d, delayed, CPUs %.0f%% idle", goodputModel, wide, calm.idle),
+	})
+	for _, how := range []struct {
+		signal syscall.Signal
+		name   string
+		goal   float64
+	}{{syscall.SIGTERM, "SIGTERM", 97}, {syscall.SIGKILL, "SIGKILL", 90}} {
+		got, err := b.disturbed(ctx, how.signal)
+		if err != nil {
+			return err
+		}
+		could := calm.rate * (1 - got.lost)
+		b.atLeast(how.goal, line{
+			What: fmt.Sprintf("items stored, %s every %s, of what the rest could do", how.name, b.size.preemptEvery), Value: 100 * got.rate / could, Unit: "%",
+			Note: fmt.Sprintf("%.0f items/s; %d stops took %.1f%% of the capacity away (1 s each, and a start-up of %.0f ms)",
+				got.rate, got.stops, 100*got.lost, millis(got.startUp)),
+		})
+		b.add(line{What: "model runs that were repeated, " + how.name, Value: 100 * got.repeated, Unit: "%", Note: "of all items in the run to its end"})
+	}
+	return nil
+}
+
+// effect is what one run came to.
+type effect struct {
+	rate  float64 // items acked a second while the run was watched
+	idle  float64 // of the machine's CPUs, in %
+	stops int
+	// lost is the share of the workers' time in which they could not work: the
+	// pauses before they were started again, and their start-ups, of which
+	// startUp is the mean.
+	lost    float64
+	startUp time.Duration
+	// repeated is the number of items that entered a model more than once, as
+	// a share.
+	repeated float64
+}
+
+// disturbed runs workers against a backlog and stops one of them in turn, with
+// signal, if it is not 0. Then it lets them finish.
+func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, error) {
+	var e effect
+	window := time.Duration(b.size.preemptions) * b.size.preemptEvery
+	perSecond := goodputWorkers * config.Default().Batch.MaxSize * int(time.Second/goodputModel)
+	items := perSecond*int(window/time.Millisecond+1000)/1000 + goodputWorkers*wide
+	err := b.with(ctx, true, func(s *site) error {
+		q, err := s.queue(ctx, "items")
+		if err != nil {
+			return err
+		}
+		if err := q.publish(ctx, items); err != nil {
+			return err
+		}
+		crew := q.hire(ctx)
+		defer crew.dismiss()
+		r := &rotation{crew: crew, signal: signal, every: b.size.preemptEvery}
+		if err := r.fill(); err != nil {
+			return err
+		}
+		before, cpus := time.Now(), readIdle()
+		from, err := q.counts(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.runUntil(before.Add(window)); err != nil {
+			return err
+		}
+		to, err := q.counts(ctx)
+		if err != nil {
+			return err
+		}
+		took := time.Since(before)
+		if to.Ready < goodputWorkers*wide/4 {
+			return errors.New("the backlog ran out while the workers were watched")
+		}
+		e.rate = float64(to.Acked-from.Acked) / took.Seconds()
+		e.idle = readIdle().since(cpus)
+		e.stops, e.startUp = r.stops, r.startUp/time.Duration(r.starts)
+		e.lost = float64(time.Duration(r.stops)*(restartAfter+e.startUp)) / float64(goodputWorkers*took)
+		if err := r.finish(ctx, items); err != nil {
+			return err
+		}
+		e.repeated = float64(r.started-int64(items)) / float64(items)
+		return nil
+	})
+	return e, err
+}
