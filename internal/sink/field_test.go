@@ -24,8 +24,6 @@ import (
 // The tests of this file are cases of docs/field-cases.md that the server
 // decides.
 
-const spannerService = "google.spanner.v1.Spanner"
-
 // What one call of Commit has is more than the server takes at once, the more
 // so with the indexes of an operator. It is stored all the same, in parts, and
 // a part that cannot be written leaves the others written (case 2.1).
@@ -71,7 +69,7 @@ func TestCommitLargerThanTheServerTakes(t *testing.T) {
 }
 
 // Whatever the server does instead of answering, calls end with their context,
-// and no result is said to be stored (cases 2.5, 2.8, 2.11).
+// and no result is said to be stored (cases 2.5, 2.8).
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -159,29 +157,5 @@ func TestLookupSeesTheLastCommit(t *testing.T) {
 		if err != nil || found[key(k)].Status != worker.StatusOK {
 			t.Fatalf("look-up of what was just stored: %v, %v", found, err)
 		}
-	}
-}
-
-// The first call is given up while the client still makes its session; later
-// ones work (case 2.10).
-func TestLookupGivenUpDuringTheFirstSession(t *testing.T) {
-	server, db := setup(t)
-	server.Faults().Add(fault.Rule{Service: spannerService, Method: "CreateSession", Delay: time.Second, Count: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	if _, err := db.Store().Lookup(ctx, []item.Key{key("a")}); worker.ClassOf(err, "") != worker.ClassStore {
-		t.Errorf("look-up given up: %v, want an error of class store", err)
-	}
-	if took := time.Since(start); took > 900*time.Millisecond {
-		t.Errorf("it took %s after a deadline of 100ms", took)
-	}
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := db.Store().Lookup(ctx, []item.Key{key("a")}); err != nil {
-		t.Errorf("look-up after that: %v", err)
-	}
-	if err := errors.Join(db.Store().Commit(ctx, []worker.Result{ok("a", "1")})...); err != nil {
-		t.Errorf("commit after that: %v", err)
 	}
 }
