@@ -17,6 +17,12 @@ ORT := ONNXRUNTIME_LIB="$$(scripts/fetch.sh onnxruntime)"; export ONNXRUNTIME_LI
 # Time for each fuzz target, repetitions of `make race` and of `make bench-code`.
 FUZZTIME ?= 5s
 COUNT ?= 5
+# The runs of `make chaos`: how many, or for how many minutes, the seed of the
+# first one (0: another each time), and how many at once.
+RUNS ?= 100
+MINUTES ?= 0
+SEED ?= 0
+PARALLEL ?= 8
 # What `make bench-code` compares with, such as a bench.txt of another commit.
 BASE ?=
 # Parts of `make bench`, with commas between them; all when empty.
@@ -107,8 +113,14 @@ bench-localcloud: build ## Measure localcloud with the official clients and prin
 conformance: build ## Run the Pub/Sub client's own integration tests against localcloud
 	go run ./test/conformance -bin bin
 
+.PHONY: chaos
+chaos: ## Kill, freeze and break RUNS times (or for MINUTES) at random, from SEED on, and check the guarantees
+	mkdir -p bin/chaos
+	go build -o bin/chaos/ ./cmd/worker ./cmd/publisher ./test/chaos ./test/chaos/runner
+	bin/chaos/chaos -bin bin/chaos -runs $(RUNS) -time $(MINUTES)m -seed $(SEED) -parallel $(PARALLEL)
+
 .PHONY: verify
-verify: lint test test-helm conformance test-node test-page test-containers demo ## Do what CI does
+verify: lint test chaos test-helm conformance test-node test-page test-containers demo ## Do what CI does
 
 .PHONY: images
 images: ## Build the container images with Docker, tagged VERSION

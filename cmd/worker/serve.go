@@ -118,7 +118,7 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 		return nil, nil, err
 	}
 	sub, err := pull.Open(ctx, p.cfg.Project, p.cfg.PubSub, p.cfg.Pull,
-		pull.Deps{Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider()})
+		pull.Deps{Name: p.name, Log: p.log, Meter: tel.MeterProvider(), Tracer: tel.TracerProvider()})
 	if err != nil {
 		db.Close()
 		return nil, nil, err

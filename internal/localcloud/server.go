@@ -20,6 +20,7 @@ import (
 	"github.com/spotbatch/spotbatch/internal/localcloud/guard"
 	"github.com/spotbatch/spotbatch/internal/localcloud/pubsub"
 	"github.com/spotbatch/spotbatch/internal/localcloud/spanner"
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
 const (
@@ -38,6 +39,11 @@ type Config struct {
 	GCSAddr     string
 	// AdminAddr is where faults are asked for and the state is shown. Only with it a history of messages is kept.
 	AdminAddr string
+	// Messages sees every step of every message, nil: nobody does. [broker.Recorder] says what it may do.
+	Messages broker.Recorder
+	// Commits is told of every commit that takes effect in Spanner, nil: nobody is. [rows.Observer] says what it
+	// may do.
+	Commits rows.Observer
 }
 
 // Default returns the ports that the official emulators use, on the loopback interface.
@@ -104,7 +110,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		s.cancel()
 		return nil, err
 	}
-	if err := s.serve(); err != nil {
+	if err := s.serve(cfg); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -130,13 +136,13 @@ func (s *Server) listen(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-func (s *Server) serve() error {
+func (s *Server) serve(cfg Config) error {
 	sources := admin.Sources{Faults: s.faults, Methods: admin.Methods{}}
 	if listener := s.listeners[PubSub]; listener != nil {
-		var recorder broker.Recorder
+		recorder := cfg.Messages
 		if s.listeners[Admin] != nil {
 			sources.History = admin.NewHistory(0)
-			recorder = sources.History
+			recorder = both(sources.History, cfg.Messages)
 		}
 		s.broker = broker.New(nil, recorder)
 		sources.Broker = s.broker
@@ -144,7 +150,7 @@ func (s *Server) serve() error {
 		s.serveGRPC(listener, s.pubsub.Register, pubsub.ServerOptions(), sources.Methods)
 	}
 	if listener := s.listeners[Spanner]; listener != nil {
-		service := spanner.New()
+		service := spanner.New(cfg.Commits)
 		sources.Rows = service
 		s.serveGRPC(listener, service.Register, spanner.ServerOptions(), sources.Methods)
 	}
@@ -163,6 +169,21 @@ func (s *Server) serve() error {
 		s.serveHTTP(listener, server.Handler())
 	}
 	return nil
+}
+
+// both records with first, and with second unless that is nil.
+func both(first, second broker.Recorder) broker.Recorder {
+	if second == nil {
+		return first
+	}
+	return recorders{first, second}
+}
+
+type recorders [2]broker.Recorder
+
+func (r recorders) Record(e broker.Event) {
+	r[0].Record(e)
+	r[1].Record(e)
 }
 
 func (s *Server) serveHTTP(listener net.Listener, handler http.Handler) {

@@ -3,9 +3,11 @@ package localcloud_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -14,12 +16,15 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	gcp "cloud.google.com/go/spanner"
 	"cloud.google.com/go/storage"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 
 	"github.com/spotbatch/spotbatch/internal/localcloud"
+	"github.com/spotbatch/spotbatch/internal/localcloud/broker"
 	"github.com/spotbatch/spotbatch/internal/localcloud/fault"
 	"github.com/spotbatch/spotbatch/internal/localcloud/localcloudtest"
+	"github.com/spotbatch/spotbatch/internal/localcloud/spanner/rows"
 )
 
 func TestMain(m *testing.M) {
@@ -125,6 +130,60 @@ func TestLostReplyAfterTheEffect(t *testing.T) {
 	}
 	if got := gcp.ErrCode(putRun(t, client)); got != codes.AlreadyExists {
 		t.Errorf("the same insert again = %v, want AlreadyExists", got)
+	}
+}
+
+// seen keeps what it is told, in order.
+type seen struct {
+	mu    sync.Mutex
+	steps []string
+}
+
+func (s *seen) add(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, step)
+}
+
+func (s *seen) Record(e broker.Event) { s.add(e.Kind.String()) }
+
+func (s *seen) commit(_ time.Time, mutations []rows.Mutation) {
+	for _, m := range mutations {
+		for _, row := range m.Rows {
+			s.add(fmt.Sprintf("commit %s %v", m.Table.Name, row[0]))
+		}
+	}
+}
+
+// Observers see everything once and in order, the commit whose reply is lost included, and beside the history.
+func TestObserversSeeCommitsAndMessages(t *testing.T) {
+	for _, adminAddr := range []string{"", "127.0.0.1:0"} {
+		var got seen
+		server, err := localcloud.Start(t.Context(), localcloud.Config{
+			PubSubAddr: "127.0.0.1:0", SpannerAddr: "127.0.0.1:0", AdminAddr: adminAddr, Messages: &got, Commits: got.commit,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		client := openSpanner(t, server)
+		server.Faults().Add(fault.Rule{Method: "Commit", When: fault.After, Code: codes.DeadlineExceeded, Count: 1})
+		if got := gcp.ErrCode(putRun(t, client)); got != codes.DeadlineExceeded {
+			t.Errorf("commit with a lost reply = %v, want DeadlineExceeded", got)
+		}
+		if got := gcp.ErrCode(putRun(t, client)); got != codes.AlreadyExists {
+			t.Errorf("the same insert again = %v, want AlreadyExists", got)
+		}
+		b := server.Broker()
+		if err := errors.Join(b.CreateTopic(broker.TopicConfig{Name: "t"}), b.CreateSubscription(broker.SubscriptionConfig{Name: "s", Topic: "t"})); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Publish("t", []*broker.Message{{Data: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"commit Runs r", "published"}, got.steps); diff != "" {
+			t.Errorf("admin %q: steps (-want +got):\n%s", adminAddr, diff)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ package pull
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,10 +65,18 @@ type Subscription struct {
 
 	path     string
 	deadPath string
+	// clientID is the name, made unique: the service carries the state of a
+	// stream over to the next one with the same ID.
+	clientID string
 }
 
-// Deps are where a Subscription reports to; all are required.
+// Deps are who a Subscription is and where it reports to; all but Name are
+// required.
 type Deps struct {
+	// Name is how the service, and localcloud's page, see the worker that holds
+	// a delivery.
+	Name string
+
 	Log    *slog.Logger
 	Meter  metric.MeterProvider
 	Tracer trace.TracerProvider
@@ -99,6 +108,7 @@ func Open(ctx context.Context, project string, names config.PubSub, cfg config.P
 		line:     connection{log: deps.Log},
 		path:     fmt.Sprintf("projects/%s/subscriptions/%s", project, names.Subscription),
 		deadPath: fmt.Sprintf("projects/%s/topics/%s", project, names.DeadLetterTopic),
+		clientID: deps.Name + "/" + rand.Text(),
 	}, nil
 }
 

@@ -108,6 +108,7 @@ func (s *Subscription) open(ctx context.Context) (*stream, error) {
 	}
 	err = client.Send(&pubsubpb.StreamingPullRequest{
 		Subscription:             s.path,
+		ClientId:                 s.clientID,
 		StreamAckDeadlineSeconds: int32(s.cfg.Lease / time.Second),
 		// The service keeps to these, and so spreads a small backlog over all
 		// workers.

@@ -204,10 +204,11 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		err   func(ctx context.Context) error
-		nacks int
+		nacks int // at most
 	}{
-		// The item is the one that is kept to find out when the runner is back.
-		{"overloaded", func(context.Context) error { return worker.Failf(worker.ClassTransient, "429") }, 0},
+		// The item is the one that is kept for a minute to find out when the runner
+		// is back.
+		{"overloaded", func(context.Context) error { return worker.Failf(worker.ClassTransient, "429") }, 3},
 		{"too slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 40},
 		{"killed for being slow", func(ctx context.Context) error { <-ctx.Done(); return errors.New("signal: killed") }, 40},
 	} {
@@ -227,8 +228,8 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 				b.waitFor("ack", func() bool { return b.source.Count(worker.Ack) == 1 })
 				b.stop()
 				b.wantRow("a0", worker.StatusOK, "")
-				if got := b.source.Count(worker.Nack); got != tt.nacks {
-					t.Errorf("nacks: got %d, want %d", got, tt.nacks)
+				if got := b.source.Count(worker.Nack); got > tt.nacks {
+					t.Errorf("nacks: got %d, want at most %d", got, tt.nacks)
 				}
 			})
 		})

@@ -98,6 +98,10 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 }
 
+// Join makes a cluster around services that run already; env is the
+// environment in which clients find them.
+func Join(opts Options, env []string) *Cluster { return &Cluster{opts: opts, env: env} }
+
 // readEnv reads NAME=value lines, with or without "export", until "ready".
 func readEnv(r io.Reader) ([]string, error) {
 	var env []string
@@ -117,7 +121,8 @@ func readEnv(r io.Reader) ([]string, error) {
 // Env is the environment in which clients find this localcloud.
 func (c *Cluster) Env() []string { return c.env }
 
-// Localcloud is the process of the local services, for tests that break it.
+// Localcloud is the process of the local services, for tests that break it;
+// nil after Join.
 func (c *Cluster) Localcloud() *Process { return c.local }
 
 // environ is the environment of a process of the cluster: later entries win.
@@ -168,6 +173,15 @@ func (c *Cluster) Publisher(ctx context.Context, args ...string) (Output, error)
 		return Output{}, context.Cause(ctx)
 	}
 	return Output{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}, nil
+}
+
+// StartPublisher starts one publisher command, whose output goes to the
+// process's log.
+func (c *Cluster) StartPublisher(args ...string) (*Process, error) {
+	cmd := exec.Command(filepath.Join(c.opts.Bin, "publisher"), c.withConfig(args)...)
+	cmd.Dir = c.opts.WorkDir
+	cmd.Env = c.environ(nil)
+	return c.launch("publisher", cmd)
 }
 
 // MustPublisher is Publisher for commands that have to exit 0.

@@ -86,6 +86,13 @@ func (p *Process) Running() bool {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Exit is how it ended, without Took; valid once Exited is closed.
+func (p *Process) Exit() Exit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit
+}
+
 // Signal sends sig to the process alone, not to its group.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -112,9 +119,7 @@ func (p *Process) wait(ctx context.Context, begin time.Time) (Exit, error) {
 	case <-ctx.Done():
 		return Exit{}, fmt.Errorf("wait for the end of %s: %w", p.Name, context.Cause(ctx))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	exit := p.exit
+	exit := p.Exit()
 	exit.Took = time.Since(begin)
 	return exit, nil
 }

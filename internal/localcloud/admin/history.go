@@ -70,6 +70,9 @@ type step struct {
 
 // Record is the broker's call.
 func (h *History) Record(e broker.Event) {
+	if e.Message == nil {
+		return // about a delivery that nobody remembers
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.byID[e.Message.ID]

@@ -45,7 +45,8 @@ func TestHistoryForgetsTheOldestMessages(t *testing.T) {
 	if got := h.Item("item-3", "", "").Messages; len(got) != 0 {
 		t.Errorf("item-3 is kept beyond the limit: %v", got)
 	}
-	record(h, &broker.Message{ID: 7}, broker.Published) // no item: nothing to find it by
+	h.Record(broker.Event{Kind: broker.AckedLate, AckID: 3}) // no message
+	record(h, &broker.Message{ID: 7}, broker.Published)      // no item: nothing to find it by
 	if kept, _ := h.Len(); kept != 3 || len(h.Item("item-1", "", "").Messages) != 1 {
 		t.Errorf("a message without item_id took a place")
 	}

@@ -59,7 +59,7 @@ func (b *Broker) attached(name string) (*subscription, error) {
 // ExactlyOnce and Ordered early ones, because an earlier message of the ordering
 // key is not acked yet. The same ack may succeed later.
 func (b *Broker) Ack(sub string, ids []AckID) (stale, early []AckID, err error) {
-	stale, err = b.each(sub, ids, inOrder, func(s *subscription, e *entry, _ time.Duration) {
+	stale, err = b.each(sub, ids, AckedLate, inOrder, func(s *subscription, e *entry, _ time.Duration) {
 		switch {
 		case !s.early(e):
 			s.record(Acked, e)
@@ -83,7 +83,7 @@ func (b *Broker) Ack(sub string, ids []AckID) (stale, early []AckID, err error) 
 func (b *Broker) Nack(sub string, ids []AckID) (stale []AckID, err error) {
 	// The last one first: else the nack of an earlier message of a key would take
 	// back a later one, whose own nack would then be stale.
-	return b.each(sub, ids, inReverse, func(s *subscription, e *entry, now time.Duration) {
+	return b.each(sub, ids, NackedLate, inReverse, func(s *subscription, e *entry, now time.Duration) {
 		s.record(Nacked, e)
 		s.release(e)
 		s.fail(e, now)
@@ -93,7 +93,7 @@ func (b *Broker) Nack(sub string, ids []AckID) (stale []AckID, err error) {
 // Extend makes the leases of deliveries end d from now, earlier or later than
 // before; d must be positive. It returns the stale ack IDs, as Ack does.
 func (b *Broker) Extend(sub string, ids []AckID, d time.Duration) (stale []AckID, err error) {
-	return b.each(sub, ids, inOrder, func(s *subscription, e *entry, now time.Duration) {
+	return b.each(sub, ids, 0, inOrder, func(s *subscription, e *entry, now time.Duration) {
 		s.record(Extended, e)
 		e.at = now + d
 		s.timed.fix(int(e.pos))
@@ -106,8 +106,11 @@ func inOrder(x, y *entry) int   { return cmp.Compare(x.msg.ID, y.msg.ID) }
 func inReverse(x, y *entry) int { return cmp.Compare(y.msg.ID, x.msg.ID) }
 
 // each carries out do for every live delivery among ids, in a subscription with
-// ordering in the given order: clients put ack IDs into requests in any.
-func (b *Broker) each(sub string, ids []AckID, order func(x, y *entry) int, do func(*subscription, *entry, time.Duration)) (stale []AckID, err error) {
+// ordering in the given order: clients put ack IDs into requests in any. The
+// others it records as late; 0 records nothing.
+func (b *Broker) each(sub string, ids []AckID, late EventKind, order func(x, y *entry) int,
+	do func(*subscription, *entry, time.Duration),
+) (stale []AckID, err error) {
 	b.mu.Lock()
 	defer b.unlock()
 	s, err := b.sub(sub)
@@ -120,6 +123,9 @@ func (b *Broker) each(sub string, ids []AckID, order func(x, y *entry) int, do f
 		switch e := s.lookup(id, now); {
 		case e == nil:
 			stale = append(stale, id)
+			if late != 0 {
+				s.recordLate(late, id)
+			}
 		case s.config.Ordered:
 			sorted = append(sorted, e)
 		default:

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -252,7 +253,10 @@ func TestDeletedTopicKeepsSubscription(t *testing.T) {
 type kinds map[string][]string
 
 func (k kinds) Record(e broker.Event) {
-	p := string(e.Message.Data)
+	p := fmt.Sprint("delivery ", e.AckID) // when the broker has forgotten the message
+	if e.Message != nil {
+		p = string(e.Message.Data)
+	}
 	k[p] = append(k[p], e.Kind.String())
 }
 
@@ -267,10 +271,17 @@ func TestRecorderSeesTheLifeOfAMessage(t *testing.T) {
 	b.extend(d.AckID, time.Minute)
 	b.nack(d.AckID)
 	b.nack(b.takeOne(c, "a", 2).AckID)
-	b.ack(b.takeOne(c, "b", 1).AckID)
+	last := b.takeOne(c, "b", 1)
+	b.ack(last.AckID)
+	b.ack(last.AckID)
+	b.nack(d.AckID)
+	b.extend(d.AckID, time.Minute)
 	want := kinds{
 		"a": {"published", "delivered", "extended", "nacked", "delivered", "nacked", "dead-lettered", "published"},
 		"b": {"published", "delivered", "acked"},
+
+		fmt.Sprint("delivery ", last.AckID): {"acked late"},
+		fmt.Sprint("delivery ", d.AckID):    {"nacked late"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

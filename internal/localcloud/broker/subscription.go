@@ -385,10 +385,16 @@ func (s *subscription) record(k EventKind, e *entry) {
 		Time:         s.b.clock.Now(),
 		Subscription: s.config.Name,
 		Message:      e.msg,
+		AckID:        e.ackID,
 		Attempt:      e.attempt(),
 	}
 	if e.holder != nil {
 		ev.Consumer = e.holder.name
 	}
 	s.b.recorder.Record(ev)
+}
+
+// recordLate records a call for a delivery that is over.
+func (s *subscription) recordLate(k EventKind, id AckID) {
+	s.b.recorder.Record(Event{Kind: k, Time: s.b.clock.Now(), Subscription: s.config.Name, AckID: id})
 }

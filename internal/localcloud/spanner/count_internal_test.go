@@ -13,7 +13,7 @@ import (
 const countDDL = "CREATE TABLE Results (RunId STRING(64) NOT NULL, N INT64 NOT NULL, Status STRING(8)) PRIMARY KEY (RunId, N)"
 
 func TestCountRows(t *testing.T) {
-	s := New()
+	s := New(nil)
 	if _, err := (&instanceAPI{service: s}).CreateInstance(t.Context(), &instancepb.CreateInstanceRequest{Parent: "projects/p", InstanceId: "in"}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,13 +15,13 @@ import (
 
 func fuzzed(f *testing.F) (api *dataAPI, session string) {
 	f.Helper()
-	engine := rows.New()
+	engine := rows.New(nil)
 	if err := engine.ApplyDDL([]string{
 		"CREATE TABLE T (K STRING(MAX) NOT NULL, I INT64, F FLOAT64, B BOOL, Y BYTES(MAX), C TIMESTAMP OPTIONS (allow_commit_timestamp = true)) PRIMARY KEY (K, I DESC)",
 	}); err != nil {
 		f.Fatal(err)
 	}
-	service := New()
+	service := New(nil)
 	const name = "projects/p/instances/i/databases/d"
 	db := newDatabase(name, engine)
 	service.databases[name] = db

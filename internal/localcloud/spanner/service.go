@@ -38,10 +38,10 @@ type Service struct {
 	issued     int // operations so far
 }
 
-// New returns a Service without instances.
-func New() *Service {
+// New returns a Service without instances. observe sees the commits of all databases; it may be nil.
+func New(observe rows.Observer) *Service {
 	return &Service{
-		newEngine:  func() engine { return rows.New() },
+		newEngine:  func() engine { return rows.New(observe) },
 		instances:  map[string]*instancepb.Instance{},
 		databases:  map[string]*database{},
 		operations: map[string]*longrunningpb.Operation{},

@@ -61,7 +61,7 @@ func serve(t testing.TB) *bundle {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(append(spanner.ServerOptions(), grpc.ChainUnaryInterceptor(guard.Unary), grpc.ChainStreamInterceptor(guard.Stream))...)
-	spanner.New().Register(server)
+	spanner.New(nil).Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -29,7 +29,7 @@ func FuzzCompile(f *testing.F) {
 	} {
 		f.Add(sql)
 	}
-	db := rows.New()
+	db := rows.New(nil)
 	if err := db.ApplyDDL([]string{"CREATE TABLE T (K STRING(MAX), V INT64, F FLOAT64, B BOOL, Y BYTES(MAX), A TIMESTAMP) PRIMARY KEY (K, V DESC)"}); err != nil {
 		f.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // keyed returns a database with a table of three key columns, NULLs and both directions among them.
 func keyed(t *testing.T) *rows.DB {
 	t.Helper()
-	db := rows.New()
+	db := rows.New(nil)
 	if err := db.ApplyDDL([]string{"CREATE TABLE T (R STRING(MAX), S INT64, I STRING(MAX), V INT64) PRIMARY KEY (R, S, I DESC)"}); err != nil {
 		t.Fatal(err)
 	}

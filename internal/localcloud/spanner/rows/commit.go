@@ -66,9 +66,13 @@ func (db *DB) Commit(c Commit) (Committed, error) {
 	if count += changes.entries; count > MaxMutations {
 		return Committed{}, tooManyMutations(count)
 	}
+	committed := Committed{At: time.UnixMicro(at).UTC(), Mutations: count}
+	if db.observe != nil {
+		db.observe(committed.At, c.Mutations)
+	}
 	db.publish(&changes)
 	db.retire(retiredPerChange * len(changes.list))
-	return Committed{At: time.UnixMicro(at).UTC(), Mutations: count}, nil
+	return committed, nil
 }
 
 // checkLimits counts what needs no look at the rows.

@@ -22,15 +22,23 @@ type DB struct {
 	// last is the newest timestamp that was handed out, to a commit or to a read, in microseconds. A commit
 	// takes a later one, so what a reader has seen at its timestamp stays true.
 	last atomic.Int64
+	// observe is nil when nobody wants to know.
+	observe Observer
 
 	mu      sync.RWMutex
 	schema  *schema
 	retired []superseded // oldest first
 }
 
-// New returns an empty database.
-func New() *DB {
-	db := &DB{schema: newSchema()}
+// Observer is told of every commit that takes effect: when, and what it brought. It is called under the
+// database's lock, before anybody can see the commit, so what it is told is in the order of the commits, and
+// earlier than anything that follows from them. It must be quick, must not call the database, and must not
+// change or keep the mutations.
+type Observer func(at time.Time, mutations []Mutation)
+
+// New returns an empty database; observe may be nil.
+func New(observe Observer) *DB {
+	db := &DB{schema: newSchema(), observe: observe}
 	db.last.Store(time.Now().UnixMicro())
 	return db
 }

@@ -14,7 +14,7 @@ import (
 // setup returns a database with one table of a key and a value.
 func setup(t *testing.T) (*DB, *Table) {
 	t.Helper()
-	db := New()
+	db := New(nil)
 	if err := db.ApplyDDL([]string{"CREATE TABLE T (K STRING(MAX) NOT NULL, V INT64) PRIMARY KEY (K)"}); err != nil {
 		t.Fatal(err)
 	}
