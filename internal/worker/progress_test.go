@@ -77,10 +77,7 @@ func TestStuckCommitTripsLiveness(t *testing.T) {
 func TestLostLeasesAreNoProgress(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		released := make(chan struct{})
-		b.runner.PrepareFunc = func(context.Context, item.Item) (worker.Input, error) {
-			<-released
-			return worker.Input{}, errors.New("too late")
-		}
+		b.store.OnLookup = func(context.Context, int) error { <-released; return nil }
 		b.source.Lease = 100 * time.Second
 		b.start()
 		b.source.Add(items(64)...)
