@@ -95,7 +95,6 @@ func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Outpu
 		}
 		delete(byID, o.ItemID)
 	}
-	plan.answered, plan.tries, plan.tooSlow, plan.pause = true, 0, 0, backoff{}
 	done := make([]finished, 0, len(outputs))
 	// undecided are the items whose error is treated as that of a whole run.
 	var undecided []*task
@@ -113,6 +112,9 @@ func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Outpu
 			w.metrics.failure(ClassOf(err, ClassItemError))
 			plan.push([]*task{t})
 		}
+	}
+	if len(done) > 0 {
+		plan.answered, plan.tries, plan.tooSlow, plan.pause = true, 0, 0, backoff{}
 	}
 	w.finish(done)
 	if why != nil {

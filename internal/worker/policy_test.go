@@ -236,6 +236,31 @@ func TestTransientFailuresNeverFailAnItem(t *testing.T) {
 	}
 }
 
+// Items whose own answer is a transient error for ever do not keep the model
+// from the others (case 1.14).
+func TestItemThatIsAlwaysTransientIsGivenBack(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.MaxHeld, b.cfg.BatchSize, b.source.MaxHeld = 4, 2, 4
+		b.source.Redeliver = true
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			outs := infertest.Echo(batch)
+			for i, in := range batch {
+				if strings.HasPrefix(in.Item.ItemID, "bad") {
+					outs[i].Value, outs[i].Err = nil, worker.Failf(worker.ClassTransient, "429")
+				}
+			}
+			return outs, nil
+		}
+		for i := range 4 {
+			b.source.Add(jsonItem("r", fmt.Sprintf("bad%d", i)))
+		}
+		b.source.Add(items(100)...)
+		b.start()
+		b.waitFor("good items", func() bool { return len(b.store.Rows()) == 100 })
+		b.stop()
+	})
+}
+
 func TestBrokenDeviceStopsTheWorker(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
