@@ -97,6 +97,9 @@ func TestStuckRunnerDoesNotHoldTheDrain(t *testing.T) {
 	if exit := stop(t, w, syscall.SIGTERM); exit.Code != 0 || exit.Took > 4*time.Second {
 		t.Errorf("exit %d after %s, want 0 within drain.timeout (4s)\n%s", exit.Code, exit.Took, w.Log())
 	}
+	if s := itemsSubscription(t, c); s.Leased != 0 || s.Ready+s.Delayed != 4 {
+		t.Errorf("after the drain: %+v, want all 4 given back", s)
+	}
 }
 
 // A telemetry endpoint that takes everything and answers nothing costs the
