@@ -17,10 +17,15 @@ func (p *process) started() bool {
 // alive and ready are what the probes ask. Before there is a worker, the process
 // is alive and not ready.
 func (p *process) alive() error {
-	if w := p.worker.Load(); w != nil {
-		return w.Alive()
+	w := p.worker.Load()
+	if w == nil {
+		return nil
 	}
-	return nil
+	err := w.Alive()
+	if err != nil {
+		p.log.Error("no progress; /livez says so", "error", err)
+	}
+	return err
 }
 
 func (p *process) ready() bool {

@@ -2,6 +2,7 @@ package pull_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -265,8 +266,22 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 		},
 	} {
 		err := open(t, b.cloud, tt.names).Check(t.Context())
-		if err == nil || err.Error() != tt.want {
-			t.Errorf("Check: got %v, want %s", err, tt.want)
+		if err == nil || err.Error() != tt.want || !errors.Is(err, worker.ErrPermanent) {
+			t.Errorf("Check: got %v, want %s, and to be permanent", err, tt.want)
+		}
+	}
+}
+
+// What may pass is not permanent, and one call of Check is one try.
+func TestCheckThatMaySucceedLater(t *testing.T) {
+	b := setup(t)
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unauthenticated, codes.Internal, codes.DeadlineExceeded} {
+		b.cloud.Faults().Add(fault.Rule{Method: "GetSubscription", Code: code, Count: 1})
+		if err := b.sub.Check(t.Context()); status.Code(err) != code || errors.Is(err, worker.ErrPermanent) {
+			t.Errorf("Check: got %v, want %s, and not to be permanent", err, code)
+		}
+		if err := b.sub.Check(t.Context()); err != nil {
+			t.Errorf("Check again: %v", err)
 		}
 	}
 }

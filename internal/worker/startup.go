@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (w *Worker) persist(ctx context.Context, c Check) error {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return endOfTries(ctx, last)
+			return endOfTries(ctx, c.Name, cmp.Or(last, err))
 		case errors.Is(err, ErrPermanent):
 			return err
 		}
@@ -81,17 +82,18 @@ func (w *Worker) persist(ctx context.Context, c Check) error {
 		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "not ready yet; trying again", slog.String("what", c.Name),
 			slog.String("error", err.Error()), slog.String("next_try_in", next.Round(time.Millisecond).String()))
 		if !sleep(ctx, next) {
-			return endOfTries(ctx, last)
+			return endOfTries(ctx, c.Name, last)
 		}
 	}
 }
 
 // endOfTries says why no more tries are made, and what the last one met.
-func endOfTries(ctx context.Context, last error) error {
-	if last == nil {
-		return context.Cause(ctx)
+func endOfTries(ctx context.Context, what string, last error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(last, cause) {
+		return fmt.Errorf("%s: %w", what, cause)
 	}
-	return fmt.Errorf("%w; the last try: %w", context.Cause(ctx), last)
+	return fmt.Errorf("%s: %w; the last try: %w", what, cause, last)
 }
 
 // loadModel loads the model and takes over what it says of itself.
@@ -99,7 +101,7 @@ func (w *Worker) loadModel(ctx context.Context) error {
 	start := time.Now()
 	w.deps.Log.InfoContext(ctx, "loading model")
 	if err := w.persist(ctx, Check{Name: "model", Try: w.tryLoad}); err != nil {
-		return fmt.Errorf("load model: %w", err)
+		return err
 	}
 	limit := w.cfg.BatchSize
 	if w.info.MaxBatch > 0 {
@@ -130,7 +132,7 @@ func (w *Worker) tryLoad(ctx context.Context) error {
 			return Permanent(fmt.Errorf("%w: %s", ErrDevice, Reason(l.err)))
 		}
 		if l.err != nil {
-			return l.err
+			return fmt.Errorf("load model: %w", l.err)
 		}
 		w.info = l.info
 		return Permanent(l.info.check())

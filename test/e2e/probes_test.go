@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spotbatch/spotbatch/test/cluster"
 )
@@ -32,14 +33,25 @@ func TestProbesTellTheTruth(t *testing.T) {
 	if code, _ := get(t, addr, "/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz during the load: %d, want 503", code)
 	}
-	waitLine(t, w, "model ready")
-	for code := 0; code != http.StatusOK; {
-		code, _ = get(t, addr, "/readyz")
-		if ctx(t).Err() != nil {
-			t.Fatal("/readyz never answered 200")
+	waitReady(t, w)
+	stop(t, w, syscall.SIGTERM)
+}
+
+// waitReady waits until /readyz answers 200.
+func waitReady(t *testing.T, w *cluster.Process) {
+	t.Helper()
+	addr := waitLine(t, w, "serving health")["addr"]
+	limit := ctx(t)
+	for {
+		if code, _ := get(t, addr, "/readyz"); code == http.StatusOK {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-limit.Done():
+			t.Fatalf("/readyz never answered 200\n%s", w.Log())
 		}
 	}
-	stop(t, w, syscall.SIGTERM)
 }
 
 func TestMetricsAreThereFromTheStart(t *testing.T) {
@@ -66,17 +78,18 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 	}
 	publisher(t, c, "publish", "--run", "r", numbers(t, 10))
 	waitStatus(t, c, complete)
-	if got := metric(t, addr, "spotbatch_items_total", `outcome="ok"`); got != 10 {
+	if got := outcomes(t, addr, "ok"); got != 10 {
 		t.Errorf("ok items: got %v, want 10", got)
 	}
 }
 
-// metric reads one value from a metrics page; -1 when it is not there.
-func metric(t *testing.T, addr any, name, label string) float64 {
+// outcomes reads from a metrics page how many items ended that way; -1 when it
+// does not say.
+func outcomes(t *testing.T, addr any, outcome string) float64 {
 	t.Helper()
 	_, page := get(t, addr, "/metrics")
 	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, label) {
+		if !strings.HasPrefix(line, "spotbatch_items_total{") || !strings.Contains(line, fmt.Sprintf("outcome=%q", outcome)) {
 			continue
 		}
 		fields := strings.Fields(line)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spotbatch/spotbatch/test/cluster"
 )
 
 // What a worker cannot work with it refuses with one clear line and an exit
@@ -56,12 +58,7 @@ func TestWorkerRefuses(t *testing.T) {
 			if exit.Code != tt.code || exit.Took > 10*time.Second {
 				t.Errorf("exit %d after %s, want %d", exit.Code, exit.Took, tt.code)
 			}
-			var plain []string
-			for line := range strings.Lines(w.Log()) {
-				if !strings.HasPrefix(line, "{") {
-					plain = append(plain, strings.TrimSpace(line))
-				}
-			}
+			plain := plainLines(w)
 			if len(plain) != 1 || !strings.HasPrefix(plain[0], "worker: ") {
 				t.Fatalf("stderr: want one line that starts with \"worker: \", got:\n%s", w.Log())
 			}
@@ -72,4 +69,15 @@ func TestWorkerRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// plainLines are the lines of stderr that are no log.
+func plainLines(w *cluster.Process) []string {
+	var plain []string
+	for line := range strings.Lines(w.Log()) {
+		if !strings.HasPrefix(line, "{") {
+			plain = append(plain, strings.TrimSpace(line))
+		}
+	}
+	return plain
 }

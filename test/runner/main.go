@@ -46,7 +46,19 @@ type itemError struct {
 func main() {
 	readyAfter := flag.Duration("ready-after", 0, "time that loading the model takes")
 	sleep := flag.Duration("sleep", 0, "time that a batch takes")
+	driver := flag.String("driver", "", "file without which there is no device")
+	noDevice := flag.Bool("no-device", false, "say that there is no device, and end")
 	flag.Parse()
+	if *noDevice {
+		fmt.Println(`{"error":{"class":"device","message":"no CUDA-capable device is detected"}}`)
+		return
+	}
+	if *driver != "" {
+		if _, err := os.Stat(*driver); err != nil {
+			fmt.Fprintln(os.Stderr, "runner: no driver:", err)
+			os.Exit(1)
+		}
+	}
 	time.Sleep(*readyAfter)
 	if err := serve(os.Stdin, os.Stdout, *sleep); err != nil {
 		fmt.Fprintln(os.Stderr, "runner:", err)

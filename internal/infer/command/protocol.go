@@ -36,13 +36,21 @@ type ready struct {
 	MaxBatch     int    `json:"max_batch"`
 }
 
+// parseReady reads the first line. A child that cannot serve may say so there
+// instead, with a class: it is started again later, and a device that is not
+// there ends the worker.
 func parseReady(line []byte) (ready, error) {
-	var r ready
+	var r struct {
+		ready
+		Error *replyError `json:"error"`
+	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return ready{}, fmt.Errorf("%w: its first line must be {\"ready\":true,\"protocol\":%d}, it is %s; print anything else to standard error",
 			errUnusable, protocol, excerpt(line))
 	}
 	switch {
+	case r.Error != nil:
+		return ready{}, r.Error.fail(batchClass, worker.ClassBatchError)
 	case !r.Ready:
 		return ready{}, fmt.Errorf(`%w: its first line must say "ready":true, it is %s`, errUnusable, excerpt(line))
 	case r.Protocol != protocol:
@@ -53,7 +61,7 @@ func parseReady(line []byte) (ready, error) {
 		return ready{}, fmt.Errorf("%w: its model_version %s has more than %d characters or a control character",
 			errUnusable, excerpt([]byte(r.ModelVersion)), maxVersion)
 	}
-	return r, nil
+	return r.ready, nil
 }
 
 // encodeItem makes the item's part of a batch line.

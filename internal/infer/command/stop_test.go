@@ -111,6 +111,18 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// Field case 4.10: a child that finds no device says so, and the worker exits
+// with a code of its own.
+func TestLoadWithoutADevice(t *testing.T) {
+	for _, class := range []worker.Class{worker.ClassDevice, worker.ClassTransient} {
+		r, _ := newRunner(t, childConfig("say", `{"error":{"class":"`+string(class)+`","message":"no CUDA device"}}`), 1)
+		_, err := r.Load(t.Context())
+		if worker.ClassOf(err, "") != class || !strings.Contains(err.Error(), "no CUDA device") || errors.Is(err, worker.ErrPermanent) {
+			t.Errorf("Load: got %v, want class %s", err, class)
+		}
+	}
+}
+
 func TestLoadAgainAfterAFailure(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	cfg := childConfig("serve")
