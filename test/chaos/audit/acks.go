@@ -63,7 +63,7 @@ func (c *checker) settlements() {
 // Excused: a call whose reply was lost is made again, and to a process that
 // stood still every call seems to have failed.
 func (c *checker) again(d *delivery, e *Event) bool {
-	return c.troubled(PubSub, max(0, d.end.At-lingering), e.At) || c.stopped(d.Worker, max(0, d.end.At-lingering), e.At) && c.woke(d.Worker, e.At, resent)
+	return c.troubled(max(0, d.end.At-lingering), e.At) || c.stopped(d.Worker, max(0, d.end.At-lingering), e.At) && c.woke(d.Worker, e.At, resent)
 }
 
 // unaware reports whether the worker may have taken the lease for its own when
@@ -74,7 +74,7 @@ func (c *checker) again(d *delivery, e *Event) bool {
 // therefore counts its lease from too late; and a call that was about to be
 // made when the process was stopped.
 func (c *checker) unaware(d *delivery, e *Event) bool {
-	return c.troubled(PubSub, d.At, e.At) || c.stopped(d.Worker, d.At, d.At) ||
+	return c.troubled(d.At, e.At) || c.stopped(d.Worker, d.At, d.At) ||
 		c.stopped(d.Worker, d.At, d.end.At) && c.woke(d.Worker, e.At, prompt)
 }
 
@@ -105,7 +105,7 @@ func (c *checker) leases() {
 		case w.exited <= d.end.At, w.killed <= d.end.At:
 		// Excused: it stood still, or the delivery, its extension or its
 		// settlement may have been lost on the way.
-		case meets(w.stops, d.At, d.end.At), c.troubled(PubSub, d.At, d.end.At):
+		case meets(w.stops, d.At, d.end.At), c.troubled(d.At, d.end.At):
 		default:
 			c.report("G2", d.end, "the lease of delivery %d ran out at a healthy worker, %.1fs after the delivery", d.Delivery, (d.end.At - d.At).Seconds())
 		}

@@ -62,7 +62,7 @@ func (c *checker) leftBehind(w *life) {
 		case d.Worker != w.name, d.end != nil && d.end.At <= w.exited:
 		// Excused: the delivery, its extension or its settlement may have been
 		// lost on the way.
-		case c.troubled(PubSub, d.At, w.exited):
+		case c.troubled(d.At, w.exited):
 		// Excused: it stood still, and could not know whether the lease had
 		// been kept.
 		case meets(w.stops, d.At, w.exited):
@@ -94,7 +94,7 @@ func (c *checker) heldBack(w *life) {
 		case d.Worker != w.name, d.At > w.termed, begun[d.Item], d.end != nil && d.end.At <= limit:
 		// Excused: as when it is left behind. And what cannot be read goes to
 		// Spanner or to the dead-letter topic without the model.
-		case c.troubled(PubSub, d.At, limit), meets(w.stops, d.At, limit), d.Item.Run != c.facts.End.Run:
+		case c.troubled(d.At, limit), meets(w.stops, d.At, limit), d.Item.Run != c.facts.End.Run:
 		// Left behind; that has been reported.
 		case d.end == nil || d.end.At > w.exited:
 		default:

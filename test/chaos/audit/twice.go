@@ -24,7 +24,7 @@ func (c *checker) twice() {
 			delete(answered, at)
 			// Excused: a settlement that Pub/Sub may have lost, a lease that may
 			// have been; and a worker that stood still and has lost it.
-			if before == nil || c.troubled(PubSub, before.At, e.At) || c.stopped(e.Worker, before.At, e.At) {
+			if before == nil || c.troubled(before.At, e.At) || c.stopped(e.Worker, before.At, e.At) {
 				continue
 			}
 			c.report("G4", e, "the model began anew on an item that it had answered for at %.3fs, in the same worker", before.At.Seconds())
