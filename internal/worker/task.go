@@ -139,7 +139,9 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	delete(w.held, t.item.Key)
 	if s != Ack {
 		w.metrics.device.add(useLost, t.modelTime)
-		w.queueTakeBack(t)
+		if w.queueTakeBack(t) && s == Nack {
+			return true // release closes done
+		}
 	}
 	close(t.done)
 	return true
