@@ -21,6 +21,8 @@ type plan struct {
 	foreign int // messages that are no item
 	garbled int // messages that name an item of the run "garbled" and cannot be read
 
+	rate int // items that the publisher publishes a second; 0: as fast as it goes
+
 	workers   int
 	batchSize int
 	sleep     time.Duration // that a batch takes in the model
@@ -73,6 +75,9 @@ func newPlan(seed uint64) plan {
 	}
 	if d.chance(0.3) {
 		p.garbled = d.between(1, 3)
+	}
+	if d.chance(0.5) {
+		p.rate = max(10, n/d.between(1, 2))
 	}
 	// The model alone is busy for about as long as the disturbances last.
 	batches := max(1, n/p.batchSize/p.workers)
@@ -127,7 +132,11 @@ func (d dice) disturb(p *plan) []action {
 	add(0.5, 4, func() action { return d.fault(pubsubFaults) })
 	add(0.5, 4, func() action { return d.fault(spannerFaults) })
 	add(0.6, 2, func() action { return action{act: repeat, items: d.some(len(p.items))} })
-	add(0.3, 2, func() action { return action{act: killPub} })
+	if d.chance(0.4) {
+		for range d.between(1, 3) {
+			actions = append(actions, action{at: d.duration(100*time.Millisecond, 2*time.Second), act: killPub})
+		}
+	}
 	var twice []int
 	for i, it := range p.items {
 		if it.Do == moody {
