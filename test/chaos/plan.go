@@ -25,6 +25,9 @@ type plan struct {
 
 	workers   int
 	batchSize int
+	held      int           // pull.max_outstanding
+	models    int           // infer.concurrency
+	exactly   bool          // an exactly-once subscription
 	sleep     time.Duration // that a batch takes in the model
 	memory    int           // of the model; 0: any size of batch fits
 	actions   []action      // by time
@@ -63,7 +66,13 @@ func newPlan(seed uint64) plan {
 		settle:    settleTime,
 		workers:   d.between(2, 4),
 		batchSize: d.between(1, 16),
+		models:    1,
+		exactly:   d.chance(0.25),
 		calm:      d.duration(2500*time.Millisecond, 5*time.Second),
+	}
+	p.held = p.batchSize * d.between(2, 6)
+	if d.chance(0.25) {
+		p.models = 2
 	}
 	n := d.between(20, 200)
 	if d.chance(0.3) {
@@ -80,7 +89,7 @@ func newPlan(seed uint64) plan {
 		p.rate = max(10, n/d.between(1, 2))
 	}
 	// The model alone is busy for about as long as the disturbances last.
-	batches := max(1, n/p.batchSize/p.workers)
+	batches := max(1, n/p.batchSize/p.workers/p.models)
 	p.sleep = max(p.calm/time.Duration(batches), 2*time.Millisecond).Truncate(time.Millisecond)
 	p.sleep = min(p.sleep, 400*time.Millisecond)
 	p.actions = d.disturb(&p)
@@ -104,8 +113,9 @@ func (d dice) duration(low, high time.Duration) time.Duration {
 // others are seen without what it excuses.
 func (d dice) disturb(p *plan) []action {
 	var actions []action
+	storm := d.chance(0.1) // everything at once
 	add := func(share float64, most int, next func() action) {
-		if !d.chance(share) {
+		if !d.chance(share) && !storm {
 			return
 		}
 		for range d.between(1, most) {

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // quiet is a plan of 200 items with nothing but one SIGTERM in the middle of it,
 // and some messages that come again at the end.
 func quiet() plan {
-	p := plan{seed: 1, workers: 2, batchSize: 4, sleep: 150 * time.Millisecond, calm: 5 * time.Second, settle: 12 * time.Second}
+	p := plan{seed: 1, workers: 2, batchSize: 4, held: 16, models: 1, sleep: 150 * time.Millisecond, calm: 5 * time.Second, settle: 12 * time.Second}
 	for i := range 200 {
 		p.items = append(p.items, planted{ID: fmt.Sprintf("i%d", i), N: i})
 	}

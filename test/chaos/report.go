@@ -28,8 +28,8 @@ func (p *plan) write(w io.Writer) {
 			kinds[it.Do]++
 		}
 	}
-	fmt.Fprintf(w, "seed %d: %d items %v, %d foreign, %d garbled, %d a second, %d workers, batches of %d in %v, memory %d, calm at %.3fs\n",
-		p.seed, len(p.items), kinds, p.foreign, p.garbled, p.rate, p.workers, p.batchSize, p.sleep, p.memory, p.calm.Seconds())
+	fmt.Fprintf(w, "seed %d: %d items %v, %d foreign, %d garbled, %d a second, %d workers with %d models, batches of %d in %v, %d held, exactly once %v, memory %d, calm at %.3fs\n",
+		p.seed, len(p.items), kinds, p.foreign, p.garbled, p.rate, p.workers, p.models, p.batchSize, p.sleep, p.held, p.exactly, p.memory, p.calm.Seconds())
 	for _, a := range p.actions {
 		fmt.Fprintln(w, "   ", a)
 	}

@@ -136,6 +136,8 @@ func (r *run) env(set settings) ([]string, error) {
 		"SPOTBATCH_INFER_TIMEOUT=" + inferTimeout.String(),
 		"SPOTBATCH_COMMIT_TIMEOUT=" + commitTimeout.String(),
 		fmt.Sprintf("SPOTBATCH_BATCH_MAX_SIZE=%d", r.plan.batchSize),
+		fmt.Sprintf("SPOTBATCH_PULL_MAX_OUTSTANDING=%d", r.plan.held),
+		fmt.Sprintf("SPOTBATCH_INFER_CONCURRENCY=%d", r.plan.models),
 		"SPOTBATCH_TELEMETRY_METRICS=none",
 		"SPOTBATCH_LOG_LEVEL=debug",
 		// Nothing of Google's real cloud is to be found by accident.
@@ -182,6 +184,7 @@ func (r *run) setUp(ctx context.Context) error {
 	}
 	_, err := r.cloud.Broker().UpdateSubscription(subscriptionPath, func(c *broker.SubscriptionConfig) error {
 		c.Retry.Max = maxBackoff
+		c.ExactlyOnce = r.plan.exactly
 		return nil
 	})
 	return err
