@@ -135,12 +135,16 @@ func (d dice) disturb(p *plan) []action {
 		add(0.5, maxDeaths-kills, func() action { return action{act: killRunner} })
 	}
 	d.follow(actions, p.calm)
-	add(0.7, 4, func() action {
+	often := 4
+	if storm {
+		often = 10
+	}
+	add(0.7, often, func() action {
 		return action{act: term, pause: d.duration(100*time.Millisecond, 1500*time.Millisecond)}
 	})
 	add(0.4, 3, func() action { return action{act: freeze, pause: d.stop()} })
-	add(0.5, 4, func() action { return d.fault(pubsubFaults) })
-	add(0.5, 4, func() action { return d.fault(spannerFaults) })
+	add(0.5, often, func() action { return d.fault(pubsubFaults) })
+	add(0.5, often, func() action { return d.fault(spannerFaults) })
 	add(0.6, 2, func() action { return action{act: repeat, items: d.some(len(p.items))} })
 	if d.chance(0.4) {
 		for range d.between(1, 3) {
