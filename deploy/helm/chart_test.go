@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -143,7 +144,7 @@ func TestMinimalValues(t *testing.T) {
 	if o.account == nil || o.account.Name != spec.ServiceAccountName {
 		t.Errorf("pods use the service account %q, the chart makes %v", spec.ServiceAccountName, o.account)
 	}
-	if o.publisher != nil || o.disruption != nil || o.monitoring != nil {
+	if o.workerJob != nil || o.publisher != nil || o.disruption != nil || o.monitoring != nil {
 		t.Error("something was rendered that is off by default")
 	}
 	if ports := portsOf(c); ports["health"] != 8081 || ports["metrics"] != 9464 {
@@ -243,6 +244,49 @@ func TestPublisherJob(t *testing.T) {
 	}
 	if len(job.Name) > 63 {
 		t.Errorf("name %s is too long for the Job's pods", job.Name)
+	}
+}
+
+// Workers that end by themselves are a Job, with the very pods of the Deployment.
+func TestWorkersThatEndAreAJob(t *testing.T) {
+	const ends = "config.pull.exit_when_idle=5m"
+	o := render(t, "full.yaml", "--set", ends+",podDisruptionBudget.enabled=false")
+	if o.worker != nil || o.workerJob == nil {
+		t.Fatalf("Deployment %v, Job %v; want a Job alone", o.worker, o.workerJob)
+	}
+	job := o.workerJob
+	if cfg := load(t, o.config); cfg.Pull.ExitWhenIdle != 5*time.Minute {
+		t.Errorf("pull.exit_when_idle is %s", cfg.Pull.ExitWhenIdle)
+	}
+	if *job.Spec.Parallelism != 30 || *job.Spec.Completions != 30 || *job.Spec.BackoffLimit != 180 {
+		t.Errorf("parallelism %d, completions %d, backoffLimit %d; want 30, 30, 180", *job.Spec.Parallelism, *job.Spec.Completions, *job.Spec.BackoffLimit)
+	}
+	rules := job.Spec.PodFailurePolicy.Rules
+	if len(rules) != 2 || rules[0].Action != batchv1.PodFailurePolicyActionFailJob || rules[0].OnExitCodes.Values[0] != 2 ||
+		rules[1].Action != batchv1.PodFailurePolicyActionIgnore || rules[1].OnPodConditions[0].Type != corev1.DisruptionTarget {
+		t.Errorf("pod failure policy %+v, want to fail for exit code 2 and to ignore preemptions", rules)
+	}
+	want := render(t, "full.yaml").worker.Spec.Template
+	got := job.Spec.Template
+	if got.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("restartPolicy %s, want Never", got.Spec.RestartPolicy)
+	}
+	got.Spec.RestartPolicy = want.Spec.RestartPolicy
+	got.Annotations["checksum/config"] = want.Annotations["checksum/config"]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pods (-deployment +job):\n%s", diff)
+	}
+
+	if len(job.Name) > 63 {
+		t.Errorf("name %s is too long for a label of the Job's pods", job.Name)
+	}
+	for _, change := range []string{"config.pull.exit_when_idle=6m", ends + ",replicas=7"} {
+		if other := render(t, "full.yaml", "--set", change+",podDisruptionBudget.enabled=false").workerJob; other.Name == job.Name {
+			t.Errorf("%s keeps the Job %s, which cannot change", change, other.Name)
+		}
+	}
+	if off := render(t, "minimal.yaml", "--set", "config.pull.exit_when_idle=0s"); off.worker == nil || off.workerJob != nil {
+		t.Error("a Job although workers do not end")
 	}
 }
 

@@ -43,6 +43,7 @@ type objects struct {
 	config     *corev1.ConfigMap
 	account    *corev1.ServiceAccount
 	worker     *appsv1.Deployment
+	workerJob  *batchv1.Job
 	publisher  *batchv1.Job
 	disruption *policyv1.PodDisruptionBudget
 	monitoring *podMonitoring
@@ -94,7 +95,7 @@ func render(t *testing.T, values string, args ...string) objects {
 // add decodes one document. Unknown and repeated fields are errors.
 func (o *objects) add(t *testing.T, doc []byte) {
 	t.Helper()
-	var kind metav1.TypeMeta
+	var kind metav1.PartialObjectMetadata
 	if err := yaml.Unmarshal(doc, &kind); err != nil {
 		t.Fatalf("%v in:\n%s", err, doc)
 	}
@@ -107,6 +108,10 @@ func (o *objects) add(t *testing.T, doc []byte) {
 	case "apps/v1 Deployment":
 		target = once(t, &o.worker)
 	case "batch/v1 Job":
+		if kind.Labels["app.kubernetes.io/component"] == "worker" {
+			target = once(t, &o.workerJob)
+			break
+		}
 		target = once(t, &o.publisher)
 	case "policy/v1 PodDisruptionBudget":
 		target = once(t, &o.disruption)

@@ -64,6 +64,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		{"idle GPU", "config.model.device=cpu", "gpu.count: 1: config.model.device is cpu"},
 		{"health on loopback", "config.health.addr=127.0.0.1:8081", "config.health.addr: 127.0.0.1:8081: the kubelet cannot reach it"},
 		{"monitoring of nothing", "podMonitoring.enabled=true,config.telemetry.metrics=otlp", "needs config.telemetry.metrics: prometheus"},
+		{"budget for a Job", "config.pull.exit_when_idle=5m,podDisruptionBudget.enabled=true", "podDisruptionBudget.enabled: true: there is none for a Job"},
 		{"publisher without run", "publisher.enabled=true,publisher.image.repository=r", "publisher.run: name the run"},
 		{"publisher without source", "publisher.enabled=true,publisher.image.repository=r,publisher.run=r", "publisher.sources: name at least one"},
 		{"publisher without image", "publisher.enabled=true,publisher.run=r,publisher.sources={a}", "publisher.image.repository: set it"},

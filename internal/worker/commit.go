@@ -139,7 +139,6 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 	}
 	crash.At(crash.BeforeCommit)
 	errs := w.deps.Store.Commit(ctx, results)
-	w.progress.made()
 	crash.At(crash.AfterCommit)
 	if len(errs) != len(results) {
 		return batch, Failf(ClassStore, "the store answered for %d of %d results", len(errs), len(results))

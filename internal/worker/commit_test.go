@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,27 +90,27 @@ func TestEveryCommitFailsOnce(t *testing.T) {
 func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		breakIt func(b *bundle, down *bool)
+		breakIt func(b *bundle, down *atomic.Bool)
 	}{
-		{"look-up", func(b *bundle, down *bool) {
+		{"look-up", func(b *bundle, down *atomic.Bool) {
 			b.store.OnLookup = func(context.Context, int) error {
-				if *down {
+				if down.Load() {
 					return workertest.ErrUnavailable
 				}
 				return nil
 			}
 		}},
-		{"commit lost", func(b *bundle, down *bool) {
+		{"commit lost", func(b *bundle, down *atomic.Bool) {
 			b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
-				if *down {
+				if down.Load() {
 					return workertest.Fault{Err: workertest.ErrUnavailable}
 				}
 				return workertest.Fault{}
 			}
 		}},
-		{"commit hangs", func(b *bundle, down *bool) {
+		{"commit hangs", func(b *bundle, down *atomic.Bool) {
 			b.store.OnCommit = func(ctx context.Context, _ int, _ []worker.Result) workertest.Fault {
-				if *down {
+				if down.Load() {
 					<-ctx.Done()
 				}
 				return workertest.Fault{}
@@ -118,7 +119,8 @@ func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(b *bundle) {
-				down := true
+				var down atomic.Bool
+				down.Store(true)
 				tt.breakIt(b, &down)
 				b.source.Add(items(4)...)
 				start := time.Now()
@@ -128,7 +130,7 @@ func TestStoreThatStaysAwayGivesItemsBack(t *testing.T) {
 				if took := time.Since(start); took < b.cfg.StoreTimeout-5*time.Second || took > b.cfg.StoreTimeout+time.Second {
 					t.Errorf("given back after %s, want about %s", took, b.cfg.StoreTimeout)
 				}
-				down = false
+				down.Store(false)
 				b.source.Add(items(4)...)
 				b.finish(8)
 				b.wantCounts(4, 4)

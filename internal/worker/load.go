@@ -74,7 +74,6 @@ func (w *Worker) fetch(ctx context.Context, uri string) ([]byte, error) {
 	var pause backoff
 	for {
 		data, err := w.deps.Fetcher.Fetch(ctx, uri)
-		w.progress.made()
 		if err == nil || ClassOf(err, ClassTransient) != ClassTransient {
 			return data, err
 		}

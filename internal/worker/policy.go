@@ -16,9 +16,9 @@ const (
 	// between them add up to about 3 s.
 	transientTries = 6
 	// probeTime is how long one item is kept, and tried, while the runner is
-	// away. It is another worker's turn then, in case only this one's runner is
-	// away.
-	probeTime = 10 * time.Minute
+	// away. Then others have their turn: it may be to blame itself, or only this
+	// worker's runner is away.
+	probeTime = time.Minute
 )
 
 // plan is what is still to be run of one batch: groups of tasks, the next one
@@ -31,6 +31,8 @@ type plan struct {
 	ceiling int
 	pause   backoff
 	tries   int
+	// answered says that the runner has completed a run of the batch.
+	answered bool
 	// since is when transientTries was reached; tooSlow counts the items that
 	// were too slow alone, with none between that was not.
 	since   time.Time
@@ -93,7 +95,6 @@ func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Outpu
 		}
 		delete(byID, o.ItemID)
 	}
-	plan.tries, plan.tooSlow, plan.pause = 0, 0, backoff{}
 	done := make([]finished, 0, len(outputs))
 	// undecided are the items whose error is treated as that of a whole run.
 	var undecided []*task
@@ -111,6 +112,9 @@ func (w *Worker) takeOutputs(ctx context.Context, group []*task, outputs []Outpu
 			w.metrics.failure(ClassOf(err, ClassItemError))
 			plan.push([]*task{t})
 		}
+	}
+	if len(done) > 0 {
+		plan.answered, plan.tries, plan.tooSlow, plan.pause = true, 0, 0, backoff{}
 	}
 	w.finish(done)
 	if why != nil {
@@ -254,15 +258,25 @@ func (w *Worker) afterTransient(ctx context.Context, plan *plan, group []*task, 
 		return
 	}
 	plan.tries++
-	if plan.tries == transientTries {
-		// The runner is away. One item is kept to find out when it is back: its
-		// lease is held meanwhile, so that an outage does not use up deliveries.
+	switch {
+	case plan.tries < transientTries:
+	case len(group) > 1:
+		// Perhaps one of them is to blame. Each gets a last try, at once.
+		plan.tries = transientTries - 1
+		plan.alone(group)
+		return
+	case len(plan.groups) > 0:
+		plan.tries--
+		w.giveBack(nackTransient, group...)
+		return
+	case plan.answered:
+		w.giveBack(nackTransient, group...)
+		return
+	case plan.tries == transientTries:
+		// The runner is away. This item is kept to find out when it is back.
 		plan.since = time.Now()
-		w.giveBack(nackTransient, group[1:]...)
-		group = group[:1]
 		w.trip(nackTransient)
-	}
-	if plan.tries >= transientTries && time.Since(plan.since) > probeTime {
+	case time.Since(plan.since) > probeTime:
 		w.giveBack(nackTransient, group...)
 		return
 	}

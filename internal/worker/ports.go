@@ -242,8 +242,8 @@ type Runner interface {
 	// still busy a minute after infer.timeout is taken for a broken device.
 	Run(ctx context.Context, batch []Input) ([]Output, error)
 
-	// Close stops the model. It may be called while Load or Run is under way,
-	// which then returns an error; it never crashes the process. It may be
-	// called again.
+	// Close stops the model. It may be called while Load or Run is under way, or
+	// about to be, which then returns an error; it never crashes the process. It
+	// may be called again.
 	Close() error
 }

@@ -24,9 +24,10 @@ type progress struct {
 	ended time.Time
 }
 
-// made is called when something came back: a look-up, a payload, a run of the
-// model, a commit. A failure counts too: what can be tried again is not stuck,
-// and an outage must not restart every worker.
+// made is called when something came back that more is done with: a look-up, a
+// payload, a run of the model. A failure counts too: what can be tried again is
+// not stuck, and an outage must not restart every worker. The end of a delivery
+// is progress by itself.
 func (p *progress) made() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

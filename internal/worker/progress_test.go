@@ -45,14 +45,9 @@ func TestStuckStageTripsLiveness(t *testing.T) {
 		b.source.Add(items(64)...)
 		synctest.Wait()
 		b.wantTrip(time.Now())
-		// The drain has limits of its own.
-		go b.cancel()
-		synctest.Wait()
-		if err := b.worker.Alive(); err != nil {
-			t.Errorf("draining: %v", err)
-		}
+		b.cancel()
+		<-b.ended
 		close(released)
-		b.stop()
 	})
 }
 
@@ -67,6 +62,12 @@ func TestStuckCommitTripsLiveness(t *testing.T) {
 		b.source.Add(jsonItem("r", "a"))
 		synctest.Wait()
 		b.wantTrip(time.Now())
+		// The drain has limits of its own.
+		b.cancel()
+		synctest.Wait()
+		if err := b.worker.Alive(); err != nil || b.source.Held() != 1 {
+			t.Errorf("draining with %d held: %v", b.source.Held(), err)
+		}
 		close(released)
 		b.finish(1)
 	})
@@ -76,10 +77,7 @@ func TestStuckCommitTripsLiveness(t *testing.T) {
 func TestLostLeasesAreNoProgress(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		released := make(chan struct{})
-		b.runner.PrepareFunc = func(context.Context, item.Item) (worker.Input, error) {
-			<-released
-			return worker.Input{}, errors.New("too late")
-		}
+		b.store.OnLookup = func(context.Context, int) error { <-released; return nil }
 		b.source.Lease = 100 * time.Second
 		b.start()
 		b.source.Add(items(64)...)
@@ -137,4 +135,37 @@ func TestLivenessBearsWithSlowWorkAndOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each part may take all of its time, one after the other.
+func TestLivenessBearsWithAllThatIsSlowAtOnce(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.StoreTimeout = 5 * time.Minute
+		const slow = 299 * time.Second
+		b.store.OnLookup = func(context.Context, int) error { time.Sleep(slow); return nil } // fake time
+		b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
+			time.Sleep(slow)
+			return workertest.Fault{}
+		} // fake time
+		b.runner.RunFunc = sleepy(b.cfg.InferTimeout - time.Second)
+		b.change = func(d *worker.Deps) {
+			d.Fetcher = fetchFunc(func(context.Context, string) ([]byte, error) {
+				time.Sleep(slow) // fake time
+				return []byte(`{}`), nil
+			})
+		}
+		attrs := jsonItem("r", "a").Attributes()
+		attrs[item.AttrURI] = "gs://b/o"
+		b.source.AddRaw(nil, attrs)
+		b.start()
+		for len(b.source.Settlements()) == 0 {
+			time.Sleep(time.Second) // fake time
+			if err := b.worker.Alive(); err != nil {
+				t.Errorf("not alive: %v", err)
+				break
+			}
+		}
+		b.finish(1)
+		b.wantCounts(1, 0)
+	})
 }

@@ -18,7 +18,7 @@ func TestCancelledRunIsSkipped(t *testing.T) {
 	waitStatus(t, c, func(s cluster.Status) bool { return s.OK >= 4 })
 	begin := time.Now()
 	publisher(t, c, "cancel", "--run", "r")
-	for metric(t, metrics, "spotbatch_items_total", `outcome="skipped"`) < 300 {
+	for outcomes(t, metrics, "skipped") < 300 {
 		if ctx(t).Err() != nil {
 			t.Fatal("the rest of the run was not skipped")
 		}

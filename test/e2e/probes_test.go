@@ -78,17 +78,18 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 	}
 	publisher(t, c, "publish", "--run", "r", numbers(t, 10))
 	waitStatus(t, c, complete)
-	if got := metric(t, addr, "spotbatch_items_total", `outcome="ok"`); got != 10 {
+	if got := outcomes(t, addr, "ok"); got != 10 {
 		t.Errorf("ok items: got %v, want 10", got)
 	}
 }
 
-// metric reads one value from a metrics page; -1 when it is not there.
-func metric(t *testing.T, addr any, name, label string) float64 {
+// outcomes reads from a metrics page how many items ended that way; -1 when it
+// does not say.
+func outcomes(t *testing.T, addr any, outcome string) float64 {
 	t.Helper()
 	_, page := get(t, addr, "/metrics")
 	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, label) {
+		if !strings.HasPrefix(line, "spotbatch_items_total{") || !strings.Contains(line, fmt.Sprintf("outcome=%q", outcome)) {
 			continue
 		}
 		fields := strings.Fields(line)

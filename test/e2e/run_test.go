@@ -72,7 +72,7 @@ func TestDuplicatesRunNoModel(t *testing.T) {
 
 	// With a number of their own: a run of the model would be seen in the rows.
 	publishAgain(t, c, "r", 20, func(int) int { return 0 })
-	for metric(t, metrics, `spotbatch_items_total`, `outcome="skipped"`) < 20 {
+	for outcomes(t, metrics, "skipped") < 20 {
 		if ctx(t).Err() != nil {
 			t.Fatal("the duplicates were not skipped")
 		}

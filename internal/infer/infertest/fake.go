@@ -74,10 +74,14 @@ func quote(s string) []byte {
 func (f *Fake) Load(ctx context.Context) (worker.Info, error) {
 	f.T.Helper()
 	f.mu.Lock()
-	if f.loaded || f.closed {
-		f.T.Errorf("runner: Load called again (loaded %t, closed %t)", f.loaded, f.closed)
-	}
+	loaded, closed := f.loaded, f.closed
 	f.mu.Unlock()
+	if loaded {
+		f.T.Error("runner: Load called again")
+	}
+	if closed {
+		return worker.Info{}, ErrClosed // Close may overtake Load
+	}
 
 	info := f.Info
 	if f.LoadFunc != nil {

@@ -74,6 +74,11 @@ is written; there is no function for it in Helm.
 {{- end -}}
 {{- end -}}
 
+{{- /* Not empty when workers end by themselves, so that they are a Job. */ -}}
+{{- define "spotbatch.ends" -}}
+{{- if ne (include "spotbatch.milliseconds" (dig "pull" "exit_when_idle" "0s" .Values.config)) "0" -}}true{{- end -}}
+{{- end -}}
+
 {{- /* What neither the schema can say nor the worker can know. */ -}}
 {{- define "spotbatch.validate" -}}
 {{- $drain := include "spotbatch.drainTimeout" . -}}
@@ -96,6 +101,9 @@ is written; there is no function for it in Helm.
 {{- $health := include "spotbatch.healthAddr" . -}}
 {{- if regexMatch "^(127\\.|localhost:|\\[::1\\])" $health -}}
 {{- fail (printf "config.health.addr: %s: the kubelet cannot reach it; write :8081" $health) -}}
+{{- end -}}
+{{- if and .Values.podDisruptionBudget.enabled (include "spotbatch.ends" .) -}}
+{{- fail "podDisruptionBudget.enabled: true: there is none for a Job, which config.pull.exit_when_idle makes of the workers" -}}
 {{- end -}}
 {{- if and .Values.podMonitoring.enabled (not (include "spotbatch.metricsAddr" .)) -}}
 {{- fail "podMonitoring.enabled: true: needs config.telemetry.metrics: prometheus" -}}
