@@ -95,19 +95,19 @@ func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, e
 		if err := r.fill(); err != nil {
 			return err
 		}
-		before, cpus := time.Now(), readIdle()
+		cpus := readIdle()
 		from, err := q.counts(ctx)
 		if err != nil {
 			return err
 		}
-		if err := r.runUntil(before.Add(window)); err != nil {
+		if err := r.runUntil(from.at.Add(window)); err != nil {
 			return err
 		}
 		to, err := q.counts(ctx)
 		if err != nil {
 			return err
 		}
-		took := time.Since(before)
+		took := to.at.Sub(from.at)
 		if to.Ready < goodputWorkers*wide/4 {
 			return errors.New("the backlog ran out while the workers were watched")
 		}

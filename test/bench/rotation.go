@@ -96,11 +96,14 @@ func (r *rotation) take(n note) {
 // a period.
 func (r *rotation) runUntil(end time.Time) error {
 	next := time.Now().Add(r.every / 2)
+	if r.signal == 0 {
+		next = end
+	}
 	for time.Now().Before(end) {
 		if err := r.step(earliest(end, next)); err != nil {
 			return err
 		}
-		if r.signal != 0 && !time.Now().Before(next) {
+		if now := time.Now(); now.Before(end) && !now.Before(next) {
 			i := r.stops % len(r.workers)
 			r.asked[i] = time.Now()
 			r.workers[i].stop(r.signal)
