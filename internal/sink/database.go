@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/spanner"
+	apiv1 "cloud.google.com/go/spanner/apiv1"
+	gax "github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 
@@ -25,6 +27,11 @@ const (
 // that does not answer as long as its context allows.
 const pingTimeout = 15 * time.Second
 
+// sessionTimeout is how long the client waits for its session to be made, before
+// the next call makes another. All calls wait for the one session, so that one
+// that hangs holds up all of them; the library's own limit is 30s.
+const sessionTimeout = 10 * time.Second
+
 // Database is an open connection to one Spanner database. It is safe for
 // concurrent use and must be closed.
 type Database struct {
@@ -40,6 +47,7 @@ func Open(ctx context.Context, name string, log *slog.Logger, opts ...option.Cli
 		// The client would send metrics of its own to Cloud Monitoring, on a
 		// schedule and with credentials that the product does not ask for.
 		DisableNativeMetrics: true,
+		CallOptions:          &apiv1.CallOptions{CreateSession: []gax.CallOption{gax.WithTimeout(sessionTimeout)}},
 		Logger:               slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}, opts...)
 	if err != nil {

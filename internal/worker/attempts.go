@@ -19,8 +19,9 @@ import (
 //     those that the look-up finds a record of: nobody took it back.
 //
 // A record ends with the item's result, in the same commit. When an item is
-// given back instead, what this worker recorded is taken back. What is left is
-// the work of a death: of the runner, or of the whole worker.
+// given back instead, what this worker recorded is taken back, and then the
+// delivery is nacked. What is left is the work of a death: of the runner, or of
+// the whole worker.
 
 // evidence is what is known of a task's starts. Guarded by Worker.mu.
 type evidence struct {
@@ -28,8 +29,10 @@ type evidence struct {
 	deaths int
 	// found says that there was a record when this worker looked.
 	found bool
-	// written says that this worker has written a record, perhaps.
-	written bool
+	// written says that this worker has written a record, perhaps; recording,
+	// that it is doing so now.
+	written   bool
+	recording bool
 	// lastError is how the last of the deaths looked from here.
 	lastError string
 }
@@ -171,7 +174,7 @@ func (w *Worker) recordStarts(ctx context.Context, tasks []*task, alone bool) bo
 	if err != nil {
 		w.storeFailed(ctx, "record starts", err, tasks)
 	}
-	w.takeBackAgain(tasks)
+	w.recorded(tasks)
 	return err == nil
 }
 
@@ -185,7 +188,7 @@ func (w *Worker) startsOf(tasks []*task, alone bool) []Attempt {
 		if t.phase == settled {
 			continue
 		}
-		t.evidence.written = true
+		t.evidence.written, t.evidence.recording = true, true
 		a := w.recordOf(t)
 		if alone {
 			a.Started++
@@ -200,34 +203,57 @@ func (w *Worker) recordOf(t *task) Attempt {
 	return Attempt{Key: t.item.Key, Started: t.evidence.deaths, Worker: w.cfg.Name, Error: t.evidence.lastError}
 }
 
-// takeBackAgain takes back what was recorded for tasks that were settled
-// meanwhile: their record may have come after it was taken back.
-func (w *Worker) takeBackAgain(tasks []*task) {
+// recorded ends the recording of tasks. What was settled meanwhile can be taken
+// back only now.
+func (w *Worker) recorded(tasks []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range tasks {
-		if t.phase == settled && t.settlement != Ack {
-			w.queueTakeBack(t)
+		if !t.evidence.recording {
+			continue
+		}
+		t.evidence.recording = false
+		if t.phase == settled && t.settlement != Ack && !w.queueTakeBack(t) {
+			w.releaseLocked(t)
 		}
 	}
 }
 
-// queueTakeBack queues what is to be undone of t's record. w.mu is held. What
-// finds no room is not undone: the item then runs alone next time.
-func (w *Worker) queueTakeBack(t *task) {
-	if !t.evidence.written {
-		return
-	}
-	undo := takeBack{attempt: w.recordOf(t), keep: t.evidence.found || t.evidence.deaths > 0}
-	select {
-	case w.toTakeBack <- undo:
+// queueTakeBack queues what is to be undone of t's record, and reports whether
+// t's delivery has to wait for it: whoever gets the message next would take the
+// record for a death. w.mu is held. What finds no room is not undone.
+func (w *Worker) queueTakeBack(t *task) bool {
+	switch {
+	case !t.evidence.written:
+		return false
+	case t.evidence.recording:
+		// recorded queues it.
 	default:
+		undo := takeBack{task: t, attempt: w.recordOf(t), keep: t.evidence.found || t.evidence.deaths > 0}
+		select {
+		case w.toTakeBack <- undo:
+		default:
+			return false
+		}
+	}
+	w.returning[t] = true
+	return true
+}
+
+// releaseLocked lets the deliveries of a settled task go. w.mu is held.
+func (w *Worker) releaseLocked(t *task) {
+	delete(w.returning, t)
+	select {
+	case <-t.done:
+	default:
+		close(t.done)
 	}
 }
 
 // takeBack is a record that is to be as it was before this worker started the
 // item: kept, or gone.
 type takeBack struct {
+	task    *task
 	attempt Attempt
 	keep    bool
 }
@@ -259,7 +285,8 @@ func (w *Worker) takeBacks(ctx context.Context, last <-chan struct{}) {
 	}
 }
 
-// undo makes one call for records; of two for one item the last one holds.
+// undo makes one call for records, and then lets their tasks go. Of two records
+// of one item the last one holds.
 func (w *Worker) undo(ctx context.Context, list []takeBack) {
 	last := make(map[item.Key]takeBack, len(list))
 	for _, u := range list {
@@ -279,6 +306,11 @@ func (w *Worker) undo(ctx context.Context, list []takeBack) {
 	})
 	if err != nil {
 		w.deps.Log.WarnContext(ctx, "records of starts not taken back; the items run alone next time", "items", len(last), "error", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, u := range list {
+		w.releaseLocked(u.task)
 	}
 }
 

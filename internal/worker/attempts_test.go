@@ -266,6 +266,61 @@ func TestTakeBackLeavesOthersRecordsAlone(t *testing.T) {
 	})
 }
 
+// The record is taken back before the delivery is nacked: who gets the message
+// next, which may be at once, would take it for a death.
+func TestRecordIsTakenBackBeforeTheNack(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.InferTimeout = time.Second
+		b.source.Redeliver = true
+		b.attempts.OnTakeBack = func(context.Context, int) workertest.Fault {
+			time.Sleep(30 * time.Millisecond) // fake time
+			return workertest.Fault{}
+		}
+		runs := 0
+		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if runs++; runs > 40 {
+				return infertest.Echo(batch), nil
+			}
+			b.wantStarted("in the model", map[string]int{"a0": 0})
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		b.source.AddAttempt(3, items(1)...)
+		b.start()
+		b.waitFor("ack", func() bool { return b.source.Count(worker.Ack) == 1 })
+		b.stop()
+		b.wantRow("a0", worker.StatusOK, "")
+		b.wantCounts(1, 40)
+	})
+}
+
+// A drain waits for that for a second.
+func TestNackWaitsASecondForItsRecord(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.attempts.OnTakeBack = func(context.Context, int) workertest.Fault {
+			time.Sleep(3 * time.Second) // fake time
+			return workertest.Fault{}
+		}
+		b.runner.RunFunc = sleepy(time.Minute)
+		b.source.AddAttempt(5, items(12)...) // three batches: in the model, on record, waiting
+		b.start()
+		b.waitFor("run", func() bool { return b.runner.Running() == 1 && len(b.started()) == 8 })
+		begin := time.Now()
+		b.cancel()
+		<-b.ended
+		var at []time.Duration
+		for _, s := range b.source.Settlements() {
+			at = append(at, s.At.Sub(begin))
+		}
+		last := b.cfg.HardStop + 250*time.Millisecond
+		want := []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second, last, last, last, last}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("nacks after (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Minute) // fake time: for what was left behind
+	})
+}
+
 // A record that arrives after its item was given back is taken back as well,
 // whether its writer was told so or not.
 func TestLateRecordIsTakenBack(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spotbatch/spotbatch/internal/crash"
+	"github.com/spotbatch/spotbatch/internal/item"
 )
 
 // commitBatches is how many finished batches go into one commit at most. They
@@ -35,7 +36,7 @@ func (w *Worker) fail(t *task, class Class, message string) {
 func (w *Worker) finish(batch []finished) {
 	ready := batch[:0]
 	for _, f := range batch {
-		spent, attempted, ok := w.leaveModel(f.task)
+		spent, attempted, ok := w.leaveModel(f.task, f.result.Status)
 		if !ok {
 			continue
 		}
@@ -78,9 +79,7 @@ func (w *Worker) commit(ctx context.Context, in <-chan []finished) error {
 // commitBatch acks the tasks whose rows are durable and gives back those whose
 // rows are not, once StoreTimeout is over.
 func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
-	// An item whose lease was lost while its result was queued may be here once
-	// more, with the result of its next delivery; a key goes into a commit once.
-	batch = slices.DeleteFunc(batch, func(f finished) bool { return !w.alive(f.task) })
+	batch = w.worthStoring(batch)
 	if len(batch) == 0 {
 		return
 	}
@@ -112,6 +111,33 @@ func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
 			return
 		}
 	}
+}
+
+// worthStoring drops what was given back meanwhile. An item whose lease was lost
+// while its result was queued may be here once more, with the result of its next
+// delivery; a key goes into a commit once.
+func (w *Worker) worthStoring(batch []finished) []finished {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gone := func(f finished) bool { return f.task.phase == settled }
+	if !slices.ContainsFunc(batch, gone) {
+		return batch
+	}
+	seen := make(map[item.Key]bool, len(batch))
+	for _, f := range batch {
+		if !gone(f) {
+			seen[f.task.item.Key] = true
+		}
+	}
+	return slices.DeleteFunc(batch, func(f finished) bool {
+		if !gone(f) {
+			return false
+		}
+		key := f.task.item.Key
+		drop := seen[key] || !f.task.orphaned(f.result.Status)
+		seen[key] = true
+		return drop
+	})
 }
 
 // notStored gives back what could not be stored in time. Rows that are refused
@@ -151,6 +177,9 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 		case errors.Is(errs[i], ErrRejected) && f.result.Status == StatusOK:
 			// The row is bad, not the store: what is wrong becomes the result.
 			w.metrics.failure(ClassInvalidOutput)
+			if !w.alive(f.task) {
+				continue
+			}
 			f.result.Status, f.result.Output = StatusFailed, nil
 			f.result.Class, f.result.Message = ClassInvalidOutput, fmt.Sprintf("output cannot be stored: %s", Reason(errs[i]))
 			rest = append(rest, f)

@@ -93,6 +93,23 @@ func (w *Worker) hardStop() {
 	}
 }
 
+// takeBackPatience is how long a drain waits with nacks until their records are
+// taken back, lastPatience how long at the hard stop. That is one commit; a
+// store that takes longer is away.
+const (
+	takeBackPatience = time.Second
+	lastPatience     = 250 * time.Millisecond
+)
+
+// stopWaiting lets the nacks go that wait for that.
+func (w *Worker) stopWaiting() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for t := range w.returning {
+		w.releaseLocked(t)
+	}
+}
+
 // drain runs from the stop of the intake until received says that every
 // delivery is settled, at most until the hard stop. It reports whether
 // everything was settled before that.
@@ -105,6 +122,8 @@ func (w *Worker) drain(ctx context.Context, cause error, received <-chan struct{
 	w.mu.Unlock()
 	w.deps.Log.InfoContext(ctx, "draining", "cause", cause.Error(), "kept", left)
 
+	patience := time.AfterFunc(takeBackPatience, w.stopWaiting)
+	defer patience.Stop()
 	limit := time.NewTimer(w.cfg.HardStop)
 	defer limit.Stop()
 	select {
@@ -114,6 +133,7 @@ func (w *Worker) drain(ctx context.Context, cause error, received <-chan struct{
 	case <-limit.C:
 	}
 	w.hardStop()
+	time.AfterFunc(lastPatience, w.stopWaiting)
 	w.metrics.drained(time.Since(start), false)
 	return false
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +33,54 @@ func TestTwinOutlivesTheFirstsLease(t *testing.T) {
 			t.Errorf("model runs: got %d, want 1", runs)
 		}
 		b.stop()
+	})
+}
+
+// An item that takes longer than a lease may last is not run for ever: its row
+// is written although nobody waits for it any more, and the next delivery finds
+// it (case 1.8).
+func TestResultOutlivesItsLease(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 3 * time.Second
+		b.runner.RunFunc = sleepy(6 * time.Second)
+		its := items(2)
+		b.source.Add(its...)
+		b.start()
+		b.waitFor("loss", func() bool { return b.source.Count(worker.Abandon) == 2 })
+		b.waitFor("rows", func() bool { return len(b.store.Rows()) == 2 })
+		b.source.Add(its...)
+		b.finish(4)
+		b.wantCounts(2, 0)
+		b.wantRow("a0", worker.StatusOK, "")
+		if n := len(b.runner.Batches()); n != 1 {
+			t.Errorf("%d model runs, want 1", n)
+		}
+	})
+}
+
+// Nobody's failure is written down once the lease is lost: the next one may do
+// better.
+func TestFailureDoesNotOutliveItsLease(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 3 * time.Second
+		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a1" }
+		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+			outs, err := sleepy(6*time.Second)(ctx, batch)
+			for i := range outs {
+				if outs[i].ItemID == "a0" {
+					outs[i].Value, outs[i].Err = nil, errors.New("too blurred")
+				}
+			}
+			return outs, err
+		}
+		b.source.Add(items(2)...)
+		b.start()
+		b.waitFor("loss", func() bool { return b.source.Count(worker.Abandon) == 2 })
+		time.Sleep(time.Minute) // fake time
+		b.stop()
+		if rows := b.store.Rows(); len(rows) != 0 {
+			t.Errorf("rows %v, want none", rows)
+		}
 	})
 }
 

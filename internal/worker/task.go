@@ -71,6 +71,12 @@ type finished struct {
 	result Result
 }
 
+// orphaned reports whether a result is worth its row although nobody here waits
+// for it: the lease was lost, but the model has run. Worker.mu is held.
+func (t *task) orphaned(status Status) bool {
+	return t.phase == settled && t.settlement == Abandon && status == StatusOK
+}
+
 func newTask(ctx context.Context, it item.Item, attempt int) *task {
 	return &task{item: it, ctx: ctx, attempt: attempt, done: make(chan struct{})}
 }
@@ -139,7 +145,9 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	delete(w.held, t.item.Key)
 	if s != Ack {
 		w.metrics.device.add(useLost, t.modelTime)
-		w.queueTakeBack(t)
+		if w.queueTakeBack(t) && s == Nack {
+			return true // release closes done
+		}
 	}
 	close(t.done)
 	return true
@@ -202,22 +210,22 @@ func (w *Worker) spend(tasks []*task, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range tasks {
+		t.modelTime += share
 		if t.phase == settled {
 			w.metrics.device.add(useLost, share)
-			continue
 		}
-		t.modelTime += share
 	}
 }
 
 // leaveModel marks t as on its way to the store, and returns the model time
 // spent on it and whether it may have a record in Attempts. ok is false when t
-// was settled meanwhile, so that its result serves nobody here.
-func (w *Worker) leaveModel(t *task) (spent time.Duration, attempted, ok bool) {
+// was settled meanwhile, so that its result serves nobody here, unless it is one
+// that saves the next worker a run of the model.
+func (w *Worker) leaveModel(t *task, status Status) (spent time.Duration, attempted, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t.phase == settled {
-		return 0, false, false
+		return t.modelTime, t.evidence.attempted(), t.orphaned(status)
 	}
 	w.moveLocked(t, committing)
 	t.flight = nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,9 @@ var retryable = []codes.Code{codes.Unavailable, codes.Unavailable, codes.Interna
 // after its effect, never answers, or its streams are closed.
 func (d dice) fault(calls []call) action {
 	c := calls[d.IntN(len(calls))]
+	if d.chance(0.15) {
+		return d.outage(c.service)
+	}
 	r := fault.Rule{Service: c.service, Method: c.method, Seed: d.Uint64()}
 	if d.chance(0.5) {
 		r.When = fault.After
@@ -81,9 +85,18 @@ func (d dice) fault(calls []call) action {
 	return action{act: breakCall, rule: r, pause: d.duration(100*time.Millisecond, 2*time.Second)}
 }
 
+// outage takes a whole service away, for longer than clients try on.
+func (d dice) outage(service string) action {
+	r := fault.Rule{Service: service, Code: codes.Unavailable}
+	if d.chance(0.3) {
+		r.Code, r.BlackHole = codes.OK, true
+	}
+	return action{act: breakCall, rule: r, pause: d.duration(1500*time.Millisecond, 5*time.Second)}
+}
+
 // isStream reports whether a rule strikes streams.
 func isStream(r fault.Rule) bool {
-	return slices.ContainsFunc(slices.Concat(pubsubFaults, spannerFaults), func(c call) bool { return c.stream && c.method == r.Method })
+	return r.Method == "" || slices.ContainsFunc(slices.Concat(pubsubFaults, spannerFaults), func(c call) bool { return c.stream && c.method == r.Method })
 }
 
 // struckService is whom a rule strikes, as the auditor calls it.
@@ -98,7 +111,7 @@ func struckService(r fault.Rule) string {
 func describeRule(r fault.Rule) string {
 	var words []string
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
-	add("%s", r.Method)
+	add("%s", cmp.Or(r.Method, "all of "+r.Service))
 	switch {
 	case r.BlackHole:
 		add("black hole")

@@ -24,6 +24,10 @@ type planted struct {
 	Size int    `json:"size,omitempty"`
 }
 
+// moody items fail in some processes and not in others: they are published twice,
+// so that one worker may fail them while another has stored their result.
+const moody = "moody"
+
 // classes are what becomes of bad items. What is not here becomes OK.
 var classes = map[string]string{
 	"bad": "item_error", "nan": "invalid_output", "spoil": "batch_error", "lie": "protocol_error", "poison": "runner_crash",
@@ -50,6 +54,8 @@ func (d dice) plant(n, memory int) []planted {
 	do := func(what string) func(*planted) { return func(p *planted) { p.Do = what } }
 	some(0.5, 6, func(p *planted) { p.Do, p.MS = "slow", d.between(100, 600) })
 	some(0.3, 3, do("flaky"))
+	some(0.15, 1, do("hang"))
+	some(0.3, 10, do(moody))
 	some(0.5, 5, do("bad"))
 	some(0.3, 3, do("nan"))
 	some(0.2, 2, do("spoil"))
@@ -81,6 +87,9 @@ func (p *plan) wants() map[audit.Key]audit.Want {
 		want := audit.Want{Status: "OK", Output: fmt.Sprintf(`{"square":%d}`, it.N*it.N)}
 		if class := classes[it.Do]; class != "" {
 			want = audit.Want{Status: "FAILED", Class: class}
+		}
+		if it.Do == moody {
+			want.Status, want.Class = "", "item_error"
 		}
 		wants[audit.Key{Run: mainRun, Item: it.ID}] = want
 	}

@@ -145,7 +145,8 @@ func (l *eventLog) all(modelLog string) ([]audit.Event, error) {
 	return events, nil
 }
 
-// readModelLog reads lines of: nanoseconds since 1970, worker, process, item.
+// readModelLog reads lines of: nanoseconds since 1970, start or end, worker,
+// process, run, item.
 func (l *eventLog) readModelLog(path string) ([]audit.Event, error) {
 	file, err := os.Open(path)
 	if os.IsNotExist(err) {
@@ -159,16 +160,20 @@ func (l *eventLog) readModelLog(path string) ([]audit.Event, error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) != 5 {
+		if len(fields) != 6 {
 			return nil, fmt.Errorf("read model log: line %q", lines.Text())
 		}
 		nanos, err := strconv.ParseInt(fields[0], 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("read model log: %w", err)
 		}
+		kind := audit.Modelled
+		if fields[1] == "end" {
+			kind = audit.Answered
+		}
 		starts = append(starts, audit.Event{
-			At: time.Duration(nanos - l.begin.UnixNano()), Kind: audit.Modelled, Worker: fields[1],
-			Item: audit.Key{Run: fields[3], Item: fields[4]}, Note: "process " + fields[2],
+			At: time.Duration(nanos - l.begin.UnixNano()), Kind: kind, Worker: fields[2],
+			Item: audit.Key{Run: fields[4], Item: fields[5]}, Note: "process " + fields[3],
 		})
 	}
 	if err := lines.Err(); err != nil {

@@ -119,6 +119,7 @@ func (d dice) disturb(p *plan) []action {
 	if kills < maxDeaths {
 		add(0.5, maxDeaths-kills, func() action { return action{act: killRunner} })
 	}
+	d.follow(actions, p.calm)
 	add(0.7, 4, func() action {
 		return action{act: term, pause: d.duration(100*time.Millisecond, 1500*time.Millisecond)}
 	})
@@ -127,7 +128,32 @@ func (d dice) disturb(p *plan) []action {
 	add(0.5, 4, func() action { return d.fault(spannerFaults) })
 	add(0.6, 2, func() action { return action{act: repeat, items: d.some(len(p.items))} })
 	add(0.3, 2, func() action { return action{act: killPub} })
+	var twice []int
+	for i, it := range p.items {
+		if it.Do == moody {
+			twice = append(twice, i)
+		}
+	}
+	if len(twice) > 0 {
+		actions = append(actions, action{at: 400 * time.Millisecond, act: repeat, items: twice})
+	}
 	return actions
+}
+
+// follow lets half of the deaths of runners follow closely on the one before: the
+// items of the first then run alone.
+func (d dice) follow(actions []action, calm time.Duration) {
+	var last *action
+	for i := range actions {
+		a := &actions[i]
+		if a.act != killRunner {
+			continue
+		}
+		if last != nil && d.chance(0.5) {
+			a.worker, a.at = last.worker, min(calm, last.at+d.duration(150*time.Millisecond, 800*time.Millisecond))
+		}
+		last = a
+	}
 }
 
 // stop is how long a worker stands still: seldom longer than its leases.

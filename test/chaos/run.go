@@ -21,9 +21,11 @@ const (
 
 	lease = 10 * time.Second // the shortest that Pub/Sub has
 	drain = 6 * time.Second
+	// inferTimeout is longer than all slow items take together.
+	inferTimeout = 5 * time.Second
 	// commitTimeout is how long workers wait for Spanner before they give
-	// items back.
-	commitTimeout = 6 * time.Second
+	// items back: less than an outage may last.
+	commitTimeout = 3 * time.Second
 	// modelVersion is what test/chaos/runner says.
 	modelVersion = "chaos-1"
 
@@ -116,7 +118,7 @@ func (r *run) dataset() string  { return filepath.Join(r.dir, "items.jsonl") }
 // env configures publisher and workers by variables alone.
 func (r *run) env(set settings) ([]string, error) {
 	command, err := json.Marshal([]string{
-		filepath.Join(set.bin, "runner"), "-starts", r.modelLog(), "-sleep", r.plan.sleep.String(), "-memory", fmt.Sprint(r.plan.memory),
+		filepath.Join(set.bin, "runner"), "-log", r.modelLog(), "-sleep", r.plan.sleep.String(), "-memory", fmt.Sprint(r.plan.memory),
 	})
 	if err != nil {
 		return nil, err
@@ -131,6 +133,7 @@ func (r *run) env(set settings) ([]string, error) {
 		"SPOTBATCH_MODEL_COMMAND=" + string(command),
 		"SPOTBATCH_PULL_LEASE=" + lease.String(),
 		"SPOTBATCH_DRAIN_TIMEOUT=" + drain.String(),
+		"SPOTBATCH_INFER_TIMEOUT=" + inferTimeout.String(),
 		"SPOTBATCH_COMMIT_TIMEOUT=" + commitTimeout.String(),
 		fmt.Sprintf("SPOTBATCH_BATCH_MAX_SIZE=%d", r.plan.batchSize),
 		"SPOTBATCH_TELEMETRY_METRICS=none",
@@ -145,6 +148,7 @@ func (r *run) env(set settings) ([]string, error) {
 func (r *run) carryOut(ctx context.Context) (audit.Facts, error) {
 	facts := audit.Facts{
 		Lease: lease, Drain: drain, Items: r.plan.wants(), Foreign: r.plan.foreignNames(), ModelVersion: modelVersion,
+		End: audit.End{Run: mainRun},
 	}
 	if err := r.setUp(ctx); err != nil {
 		return facts, err

@@ -90,16 +90,8 @@ func (r *run) endWorkers(ctx context.Context) error {
 			continue
 		}
 		left++
-		if s.frozen {
-			if err := r.signal(s, syscall.SIGCONT, "CONT"); err != nil {
-				return err
-			}
-		}
-		if !s.termed {
-			s.termed = true
-			if err := r.signal(s, syscall.SIGTERM, "TERM"); err != nil {
-				return err
-			}
+		if err := r.end(s); err != nil {
+			return err
 		}
 	}
 	limit := time.NewTimer(drain + 2*time.Second)
@@ -118,6 +110,23 @@ func (r *run) endWorkers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// end stops the life in a slot, unless that has been done.
+func (r *run) end(s *slot) error {
+	if s.frozen {
+		if err := r.signal(s, syscall.SIGCONT, "CONT"); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.termed:
+		return nil
+	case s.process.Log() == "":
+		// It cannot mind SIGTERM yet.
+		return r.signal(s, syscall.SIGKILL, "KILL")
+	}
+	return r.signal(s, syscall.SIGTERM, "TERM")
 }
 
 // killChild kills the runner of a worker and reports whether there was one.

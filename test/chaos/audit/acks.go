@@ -1,5 +1,7 @@
 package audit
 
+import "time"
+
 // acks is G1: an ack comes after a row of its item, or, for a message that is no
 // item, after its record on the dead-letter topic. No excuse.
 func (c *checker) acks() {
@@ -20,6 +22,14 @@ func (c *checker) acks() {
 	}
 }
 
+// prompt is how long after SIGCONT a call may still arrive that was decided on
+// before SIGSTOP, and resent how long a call that seems to have failed meanwhile
+// is made again.
+const (
+	prompt = time.Second
+	resent = 2500 * time.Millisecond
+)
+
 // settlements is the first half of G2: a delivery is acked or nacked once, and
 // not after its lease.
 func (c *checker) settlements() {
@@ -29,33 +39,53 @@ func (c *checker) settlements() {
 			continue
 		}
 		d := c.deliveries[e.Delivery]
-		if d == nil {
+		if d == nil || d.end == nil {
 			c.report("G2", e, "delivery %d never was", e.Delivery)
 			continue
 		}
 		at := *e
 		at.Item, at.Worker = d.Item, d.Worker
-		first := Kind("none")
-		from := d.At
-		if d.end != nil {
-			first = d.end.Kind
-		}
+		first := d.end.Kind
 		switch {
 		case first == Acked && e.Kind == NackedLate, first == Nacked && e.Kind == AckedLate:
 			// Never excused: what was decided is not decided anew.
 			c.report("G2", &at, "delivery %d had been %s at %.3fs", e.Delivery, first, d.end.At.Seconds())
-			continue
-		case first == Acked, first == Nacked:
-			// The same once more, as after a lost reply.
-			from = max(0, d.end.At-lingering)
-		}
-		// Excused: a call whose reply was lost is made again; and who stood
-		// still, or got a delivery or an extension late, cannot know that the
-		// lease is over. Only Pub/Sub's faults and SIGSTOP do that.
-		if !c.troubled(PubSub, from, e.At) && !c.stopped(d.Worker, from, e.At) {
-			c.report("G2", &at, "delivery %d was over before (%s)", e.Delivery, first)
+		case (first == Acked || first == Nacked) && !c.again(d, e):
+			c.report("G2", &at, "delivery %d was %s before, and no reply can have been lost", e.Delivery, first)
+		case first == Expired && !c.unaware(d, e):
+			c.report("G2", &at, "the lease of delivery %d had run out at %.3fs", e.Delivery, d.end.At.Seconds())
 		}
 	}
+}
+
+// again reports whether a settlement may be the same one once more.
+//
+// Excused: a call whose reply was lost is made again, and to a process that
+// stood still every call seems to have failed.
+func (c *checker) again(d *delivery, e *Event) bool {
+	return c.troubled(max(0, d.end.At-lingering), e.At) || c.stopped(d.Worker, max(0, d.end.At-lingering), e.At) && c.woke(d.Worker, e.At, resent)
+}
+
+// unaware reports whether the worker may have taken the lease for its own when
+// it settled.
+//
+// Excused: a lease of which the beginning or an extension came late through
+// Pub/Sub's fault; a delivery that came while the process stood still, which
+// therefore counts its lease from too late; and a call that was about to be
+// made when the process was stopped.
+func (c *checker) unaware(d *delivery, e *Event) bool {
+	return c.troubled(d.At, e.At) || c.stopped(d.Worker, d.At, d.At) ||
+		c.stopped(d.Worker, d.At, d.end.At) && c.woke(d.Worker, e.At, prompt)
+}
+
+// woke reports whether the worker went on at most so long before, or has not yet.
+func (c *checker) woke(worker string, at, before time.Duration) bool {
+	for _, s := range c.workers[worker].stops {
+		if s.from <= at && s.to >= at-before {
+			return true
+		}
+	}
+	return false
 }
 
 // leases is the second half of G2: who holds a delivery and lives keeps its
@@ -75,7 +105,7 @@ func (c *checker) leases() {
 		case w.exited <= d.end.At, w.killed <= d.end.At:
 		// Excused: it stood still, or the delivery, its extension or its
 		// settlement may have been lost on the way.
-		case meets(w.stops, d.At, d.end.At), c.troubled(PubSub, d.At, d.end.At):
+		case meets(w.stops, d.At, d.end.At), c.troubled(d.At, d.end.At):
 		default:
 			c.report("G2", d.end, "the lease of delivery %d ran out at a healthy worker, %.1fs after the delivery", d.Delivery, (d.end.At - d.At).Seconds())
 		}

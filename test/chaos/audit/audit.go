@@ -11,7 +11,7 @@ import (
 func Check(events []Event, facts Facts) []Violation {
 	c := &checker{events: events, facts: facts, index: newIndex(events)}
 	for _, check := range []func(){
-		c.acks, c.settlements, c.leases, c.rows, c.verdicts, c.model, c.exits, c.drains, c.end,
+		c.acks, c.settlements, c.leases, c.rows, c.verdicts, c.model, c.twice, c.exits, c.drains, c.end,
 	} {
 		check()
 	}
@@ -36,8 +36,9 @@ func (c *checker) report(guarantee string, e *Event, format string, args ...any)
 type index struct {
 	deliveries map[uint64]*delivery
 	workers    map[string]*life
-	// troubles are the times in which calls of a service may have broken.
-	troubles map[string][]span
+	// troubles are the times in which calls of Pub/Sub may have broken. Spanner's
+	// faults excuse nothing.
+	troubles []span
 	calm     time.Duration // 0 when the run was never calm
 	last     time.Duration
 }
@@ -80,7 +81,7 @@ func meets(spans []span, from, to time.Duration) bool {
 const lingering = 3 * time.Second
 
 func newIndex(events []Event) *index {
-	x := &index{deliveries: map[uint64]*delivery{}, workers: map[string]*life{}, troubles: map[string][]span{}}
+	x := &index{deliveries: map[uint64]*delivery{}, workers: map[string]*life{}}
 	faults := map[int]Event{}
 	for i := range events {
 		e := &events[i]
@@ -95,13 +96,13 @@ func newIndex(events []Event) *index {
 		case FaultEnded:
 			began := faults[e.Fault]
 			delete(faults, e.Fault)
-			x.troubles[began.Service] = append(x.troubles[began.Service], span{began.At, e.At + lingering})
+			x.trouble(began, e.At+lingering)
 		case Calm:
 			x.calm = e.At
 		}
 	}
 	for _, f := range faults {
-		x.troubles[f.Service] = append(x.troubles[f.Service], span{f.At, open})
+		x.trouble(f, open)
 	}
 	return x
 }
@@ -144,7 +145,11 @@ func (x *index) stopped(worker string, from, to time.Duration) bool {
 	return w != nil && meets(w.stops, from, to)
 }
 
-// troubled reports whether calls to the service may have broken in that time.
-func (x *index) troubled(service string, from, to time.Duration) bool {
-	return meets(x.troubles[service], from, to)
+func (x *index) trouble(began Event, to time.Duration) {
+	if began.Service == PubSub {
+		x.troubles = append(x.troubles, span{began.At, to})
+	}
 }
+
+// troubled reports whether calls of Pub/Sub may have broken in that time.
+func (x *index) troubled(from, to time.Duration) bool { return meets(x.troubles, from, to) }

@@ -58,6 +58,10 @@ func (s story) model(at int, worker string) story {
 	return s.add(at, audit.Event{Kind: audit.Modelled, Item: item, Worker: worker})
 }
 
+func (s story) answered(at int) story {
+	return s.add(at, audit.Event{Kind: audit.Answered, Item: item, Worker: "w"})
+}
+
 func (s story) fault(from, to int, service string) story {
 	s = s.add(from, audit.Event{Kind: audit.FaultBegan, Fault: from, Service: service})
 	s = s.add(to, audit.Event{Kind: audit.FaultEnded, Fault: from, Service: service})
@@ -127,6 +131,19 @@ func TestStories(t *testing.T) {
 			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(10025, "CONT").ok(10030).late(10040, audit.AckedLate, 1), nil,
 		},
 
+		"acked long after it woke": {
+			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(10025, "CONT").ok(10030).late(12040, audit.AckedLate, 1), []string{"G2"},
+		},
+		"acked in time by its own clock": {
+			begin.signal(15, "STOP").step(20, audit.Delivered, "w", 1).signal(9000, "CONT").step(10020, audit.Expired, "w", 1).ok(12030).late(12040, audit.AckedLate, 1), nil,
+		},
+		"acked again by one who stood still": {
+			held.ok(30).signal(40, "STOP").step(41, audit.Acked, "w", 1).signal(4000, "CONT").late(4100, audit.AckedLate, 1), nil,
+		},
+		"acked again long after it woke": {
+			held.ok(30).signal(40, "STOP").step(41, audit.Acked, "w", 1).signal(4000, "CONT").late(8000, audit.AckedLate, 1), []string{"G2"},
+		},
+
 		"lease ran out at a healthy worker": {held.step(10020, audit.Expired, "w", 1).ok(10030), []string{"G2"}},
 		"lease of a killed worker ran out": {
 			held.signal(30, "KILL").exited(31, -1).step(10020, audit.Expired, "w", 1).ok(10030), nil,
@@ -152,6 +169,16 @@ func TestStories(t *testing.T) {
 			held.step(30, audit.Nacked, "w", 1).ok(40).step(50, audit.Delivered, "w", 2).model(2000, "w").step(2010, audit.Acked, "w", 2), []string{"G4"},
 		},
 
+		"one run, shared by twins": {held.step(25, audit.Delivered, "w", 2).model(30, "w").answered(35).ok(40).step(50, audit.Acked, "w", 1).step(50, audit.Acked, "w", 2), nil},
+		"twins run by themselves": {
+			held.step(25, audit.Delivered, "w", 2).model(30, "w").answered(35).model(36, "w").answered(38).ok(40).
+				step(50, audit.Acked, "w", 1).step(50, audit.Acked, "w", 2), []string{"G4"},
+		},
+		"run anew after a nack": {
+			held.model(30, "w").answered(35).step(6000, audit.Nacked, "w", 1).step(7000, audit.Delivered, "w", 2).model(7010, "w").answered(7020).ok(7030).
+				step(7040, audit.Acked, "w", 2), nil,
+		},
+
 		"drained":                     {done.signal(60, "TERM").exited(5000, 0), nil},
 		"drained too slowly":          {done.signal(60, "TERM").exited(6600, 0), []string{"G5"}},
 		"drained with another code":   {done.signal(60, "TERM").exited(70, 1), []string{"G5"}},
@@ -162,6 +189,11 @@ func TestStories(t *testing.T) {
 		"gave back before its end":    {held.signal(30, "TERM").step(35, audit.Nacked, "w", 1).exited(40, 0).ok(50), nil},
 		"gave back after its end":     {held.signal(30, "TERM").exited(40, 0).step(45, audit.Nacked, "w", 1).ok(50), []string{"G5"}},
 		"left behind, Pub/Sub unwell": {held.signal(30, "TERM").exited(40, 0).ok(50).fault(31, 32, audit.PubSub), nil},
+
+		"gave back late what waited": {held.signal(30, "TERM").step(3000, audit.Nacked, "w", 1).exited(3010, 0).ok(4000), []string{"G5"}},
+		"gave back late what was in the model": {
+			held.model(25, "w").signal(30, "TERM").step(3000, audit.Nacked, "w", 1).exited(3010, 0).ok(4000), nil,
+		},
 
 		"ended by itself": {done.exited(60, 3), []string{"G6"}},
 		"healthy item FAILED, later OK": {

@@ -50,6 +50,7 @@ func (c *checker) drains() {
 			c.report("G5", at, "the exit took %.1fs after SIGTERM, want at most %.1fs", took.Seconds(), c.facts.Drain.Seconds())
 		}
 		c.leftBehind(w)
+		c.heldBack(w)
 	}
 }
 
@@ -61,7 +62,7 @@ func (c *checker) leftBehind(w *life) {
 		case d.Worker != w.name, d.end != nil && d.end.At <= w.exited:
 		// Excused: the delivery, its extension or its settlement may have been
 		// lost on the way.
-		case c.troubled(PubSub, d.At, w.exited):
+		case c.troubled(d.At, w.exited):
 		// Excused: it stood still, and could not know whether the lease had
 		// been kept.
 		case meets(w.stops, d.At, w.exited):
@@ -70,6 +71,35 @@ func (c *checker) leftBehind(w *life) {
 			e.At = w.exited
 			c.report("G5", &e, "delivery %d, held since %.3fs, was neither acked nor nacked when the worker exited %.1fs after SIGTERM",
 				d.Delivery, d.At.Seconds(), (w.exited - w.termed).Seconds())
+		}
+	}
+}
+
+// atOnce is how long after SIGTERM a nack may arrive that is sent at once: the
+// stream is closed first, for at most 250ms, and the machine is busy.
+const atOnce = 1500 * time.Millisecond
+
+// heldBack reports the deliveries that had no part in the model and were kept all
+// the same, when others could have gone on with them.
+func (c *checker) heldBack(w *life) {
+	begun := map[Key]bool{} // items that the worker's model began on
+	for i := range c.events {
+		if e := &c.events[i]; e.Kind == Modelled && e.Worker == w.name {
+			begun[e.Item] = true
+		}
+	}
+	limit := w.termed + atOnce
+	for _, d := range c.deliveries {
+		switch {
+		case d.Worker != w.name, d.At > w.termed, begun[d.Item], d.end != nil && d.end.At <= limit:
+		// Excused: as when it is left behind. And what cannot be read goes to
+		// Spanner or to the dead-letter topic without the model.
+		case c.troubled(d.At, limit), meets(w.stops, d.At, limit), d.Item.Run != c.facts.End.Run:
+		// Left behind; that has been reported.
+		case d.end == nil || d.end.At > w.exited:
+		default:
+			c.report("G5", d.end, "delivery %d had no part in the model, and was %s only %.1fs after SIGTERM",
+				d.Delivery, d.end.Kind, (d.end.At - w.termed).Seconds())
 		}
 	}
 }

@@ -27,6 +27,7 @@ const (
 	Committed    Kind = "committed"     // Spanner took a row of the item
 	Suspected    Kind = "suspected"     // Spanner took a record of Attempts of the item
 	Modelled     Kind = "model"         // the model began to work on the item
+	Answered     Kind = "answered"      // the model gave a healthy result for the item
 	Started      Kind = "started"       // a worker process
 	Signalled    Kind = "signal"        // to a worker process
 	RunnerKilled Kind = "runner killed" // the child process of a worker
@@ -60,8 +61,8 @@ type Row struct {
 }
 
 // Event is one thing that happened. Events stand in the order in which they
-// took effect; only Modelled, which the model itself reports, is put among the
-// others by its time.
+// took effect; only Modelled and Answered, which the model itself reports, are put
+// among the others by their time.
 type Event struct {
 	At   time.Duration // since the run began
 	Kind Kind
@@ -90,7 +91,7 @@ type Event struct {
 
 // Want is what must become of an item.
 type Want struct {
-	Status string // OK or FAILED
+	Status string // OK or FAILED; empty: either will do
 	Output string // of OK
 	Class  string // of FAILED
 }
