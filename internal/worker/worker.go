@@ -60,13 +60,11 @@ type Worker struct {
 	working atomic.Bool
 
 	mu sync.Mutex
-	// held are the tasks that are not settled, by item. Guarded by mu.
+	// held are the tasks that are not settled, or whose records are still to be
+	// taken back, by item. Guarded by mu.
 	held map[item.Key]*task
 	// phases counts them by phase. Guarded by mu.
 	phases phaseCounts
-	// returning are the tasks that are settled as Nack, whose deliveries wait for
-	// their records to be taken back. Guarded by mu.
-	returning map[*task]bool
 	// draining is true from the stop of the intake on. Guarded by mu.
 	draining bool
 	// tripped says why there is no intake at the moment; empty when there is
@@ -88,7 +86,6 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		toCommit:   make(chan []finished, 2*cfg.MaxHeld),
 		toTakeBack: make(chan takeBack, 2*cfg.MaxHeld),
 		held:       make(map[item.Key]*task, cfg.MaxHeld),
-		returning:  make(map[*task]bool),
 	}
 	var err error
 	if w.metrics, err = newMetrics(deps.Meter, deps.Runner, w.count); err != nil {
