@@ -116,8 +116,6 @@ func (w *Worker) died(t *task, reason string) {
 	defer w.mu.Unlock()
 	t.evidence.deaths++
 	t.evidence.lastError = reason
-	// Others are to know of it, should the item be given back.
-	t.evidence.written = true
 	if t.phase == settled {
 		w.queueTakeBack(t)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -42,6 +43,8 @@ type Worker struct {
 	toCommit   chan []finished
 	toTakeBack chan takeBack
 
+	// places are those of the model, one for each concurrent batch.
+	places *semaphore.Weighted
 	// ceiling is the largest batch that is tried.
 	ceiling  atomic.Int64
 	progress progress
@@ -85,6 +88,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		toLookup:   make(chan *task, 2*cfg.MaxHeld),
 		toCommit:   make(chan []finished, 2*cfg.MaxHeld),
 		toTakeBack: make(chan takeBack, 2*cfg.MaxHeld),
+		places:     semaphore.NewWeighted(int64(cfg.InferConcurrency)),
 		held:       make(map[item.Key]*task, cfg.MaxHeld),
 	}
 	var err error
