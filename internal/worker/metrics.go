@@ -130,7 +130,7 @@ func StageDuration(provider metric.MeterProvider) (metric.Float64Histogram, erro
 
 // newMetrics makes the instruments, with every counter at 0. held is asked for
 // the number of items in each phase when metrics are read: to count along with
-// each item was a tenth of what an item costs.
+// each item cost more than to settle it.
 func newMetrics(provider metric.MeterProvider, runner Runner, held func() phaseCounts) (*metrics, error) {
 	b := builder{meter: provider.Meter(scope)}
 	m := &metrics{

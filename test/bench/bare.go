@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/spanner"
+	"golang.org/x/sync/errgroup"
 )
 
 // serveBare is the least that can be done with the official client: receive
@@ -15,13 +17,69 @@ func serveBare(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	subscriber := client.Subscriber(j.cfg.PubSub.Subscription)
-	subscriber.ReceiveSettings.MaxOutstandingMessages = j.cfg.Pull.MaxOutstanding
-	subscriber.ReceiveSettings.MaxOutstandingBytes = int(j.cfg.Pull.MaxOutstandingBytes)
-	subscriber.ReceiveSettings.NumGoroutines = 1
 	j.isReady()
-	return subscriber.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+	return j.subscriber(client).Receive(ctx, func(_ context.Context, m *pubsub.Message) {
 		j.begin(1)
 		m.Ack()
 	})
+}
+
+func (j *job) subscriber(client *pubsub.Client) *pubsub.Subscriber {
+	s := client.Subscriber(j.cfg.PubSub.Subscription)
+	s.ReceiveSettings.MaxOutstandingMessages = j.cfg.Pull.MaxOutstanding
+	s.ReceiveSettings.MaxOutstandingBytes = int(j.cfg.Pull.MaxOutstandingBytes)
+	s.ReceiveSettings.NumGoroutines = 1
+	return s
+}
+
+// serveBareStore is the least that stores results with the official clients:
+// it receives, and as many as have gathered at once are looked up, written and
+// acked, as many times side by side as the worker does. It has no model, no
+// batches, no failures, no drain and no metrics.
+func serveBareStore(ctx context.Context, j *job) (err error) {
+	client, err := pubsub.NewClient(ctx, j.cfg.Project)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	rows, err := spanner.NewClientWithConfig(ctx, j.cfg.Spanner.Database, spanner.ClientConfig{DisableNativeMetrics: true})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	loop := textbook{job: j, rows: rows}
+	arrived := make(chan *pubsub.Message, j.cfg.Pull.MaxOutstanding)
+	// What has come is stored and acked after the stop, too.
+	storing, storeCtx := errgroup.WithContext(context.WithoutCancel(ctx))
+	for range j.cfg.Commit.Concurrency {
+		storing.Go(func() error { return loop.storeAll(storeCtx, arrived) })
+	}
+	j.isReady()
+	err = j.subscriber(client).Receive(ctx, func(_ context.Context, m *pubsub.Message) { arrived <- m })
+	close(arrived)
+	return errors.Join(err, storing.Wait())
+}
+
+// storeAll stores and acks what arrives, as much at once as has gathered.
+func (t textbook) storeAll(ctx context.Context, arrived <-chan *pubsub.Message) error {
+	for first := range arrived {
+		batch := []*pubsub.Message{first}
+		for len(arrived) > 0 {
+			if m, is := <-arrived; is {
+				batch = append(batch, m)
+			}
+		}
+		byID := make(map[string]spanner.Key, len(batch))
+		for _, m := range batch {
+			addKey(byID, m.Attributes)
+		}
+		t.begin(len(batch))
+		if err := errors.Join(t.skipStored(ctx, byID), t.upsert(ctx, byID)); err != nil {
+			return err
+		}
+		for _, m := range batch {
+			m.Ack()
+		}
+	}
+	return nil
 }

@@ -53,11 +53,11 @@ func TestEveryPartGivesItsLines(t *testing.T) {
 			t.Errorf("a goal without a verdict, or the reverse: %+v", l)
 		}
 	}
-	want := map[string]int{"busy": 12, "textbook": 3, "overhead": 5, "drain": 4, "goodput": 5, "scale": 4}
+	want := map[string]int{"busy": 12, "textbook": 3, "overhead": 7, "drain": 4, "goodput": 5, "scale": 4}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("lines by part (-want +got):\n%s\n%s", diff, table)
 	}
-	for _, profile := range []string{"bare", "no-store", "worker"} {
+	for _, profile := range []string{"bare", "bare-store", "no-store", "worker"} {
 		if info, err := os.Stat(filepath.Join(dir, profile+".pprof")); err != nil || info.Size() == 0 {
 			t.Errorf("profile of %s: %v, %v", profile, info, err)
 		}

@@ -53,10 +53,7 @@ func (t textbook) once(ctx context.Context) error {
 	byID := make(map[string]spanner.Key)
 	for _, m := range pulled.GetReceivedMessages() {
 		ackIDs = append(ackIDs, m.GetAckId())
-		attributes := m.GetMessage().GetAttributes()
-		id := attributes["item_id"]
-		shard := int64(crc32.Checksum([]byte(id), crc32.MakeTable(crc32.Castagnoli)) % 64)
-		byID[id] = spanner.Key{attributes["run_id"], shard, id}
+		addKey(byID, m.GetMessage().GetAttributes())
 	}
 	if len(ackIDs) == 0 {
 		return nil
@@ -74,6 +71,13 @@ func (t textbook) once(ctx context.Context) error {
 		return err
 	}
 	return t.messages.SubscriptionAdminClient.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: subscription, AckIds: ackIDs})
+}
+
+// addKey adds the key of the row of a message.
+func addKey(byID map[string]spanner.Key, attributes map[string]string) {
+	id := attributes["item_id"]
+	shard := int64(crc32.Checksum([]byte(id), crc32.MakeTable(crc32.Castagnoli)) % 64)
+	byID[id] = spanner.Key{attributes["run_id"], shard, id}
 }
 
 func (t textbook) skipStored(ctx context.Context, byID map[string]spanner.Key) error {

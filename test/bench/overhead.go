@@ -22,6 +22,7 @@ func (b *bench) overhead(ctx context.Context) error {
 		args jobArgs
 	}{
 		{"bare", roleBare, jobArgs{}},
+		{"bare-store", roleBareStore, jobArgs{}},
 		{"no-store", roleWorker, jobArgs{noStore: true}},
 		{"worker", roleWorker, jobArgs{}},
 	}
@@ -42,13 +43,18 @@ func (b *bench) overhead(ctx context.Context) error {
 		slices.Sort(cost[i])
 		return cost[i][len(cost[i])/2]
 	}
-	bare, noStore, whole := middle(0), middle(1), middle(2)
+	bare, bareStore, noStore, whole := middle(0), middle(1), middle(2), middle(3)
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	note := fmt.Sprintf("delayed, pull.max_outstanding %d, the middle of %d rounds", overheadOutstanding, b.size.overheadRounds)
 	b.add(line{What: "CPU time an item, bare official client", Value: micros(bare), Unit: "us", Note: note})
+	b.add(line{What: "CPU time an item, bare official clients that read and write rows", Value: micros(bareStore), Unit: "us", Note: note})
 	b.add(line{What: "CPU time an item, worker without store calls", Value: micros(noStore), Unit: "us", Note: note})
 	b.add(line{What: "CPU time an item, worker", Value: micros(whole), Unit: "us", Note: note})
 	b.atMost(2.5, line{What: "overhead without store calls", Value: float64(noStore) / float64(bare), Unit: "times", Note: "a store that is there at once"})
+	b.add(line{
+		What: "worker, of the bare official clients that read and write rows", Value: float64(whole) / float64(bareStore), Unit: "times",
+		Note: "the same calls on both sides",
+	})
 	b.atMost(2.5, line{What: "overhead", Value: float64(whole) / float64(bare), Unit: "times", Note: "the bare client reads and writes no rows"})
 	return nil
 }

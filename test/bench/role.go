@@ -26,9 +26,13 @@ const (
 	roleWorker   = "worker"
 	roleBare     = "bare"
 	roleTextbook = "textbook"
+	// roleBareStore is roleBare with reads and writes.
+	roleBareStore = "bare-store"
 )
 
-var roles = map[string]role{roleWorker: serveWorker, roleBare: serveBare, roleTextbook: serveTextbook}
+var roles = map[string]role{
+	roleWorker: serveWorker, roleBare: serveBare, roleBareStore: serveBareStore, roleTextbook: serveTextbook,
+}
 
 // job is what a role gets: the product's configuration from the environment,
 // and what only a benchmark knows from flags.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -16,10 +17,16 @@ type rotation struct {
 	workers [goodputWorkers]*child
 	// due is when a worker that has ended is started again.
 	due [goodputWorkers]time.Time
+	// asked is when a worker was stopped whose successor has had no batch yet.
+	asked [goodputWorkers]time.Time
 	// batches is how many each worker that runs has had in its model.
 	batches map[*child]int
 
-	stops int
+	// stops is how many were stopped, back the time from then to the first
+	// batches of their successors, all together, of which there were returns.
+	stops   int
+	returns int
+	back    time.Duration
 	// starts is how many workers have become ready, startUp how long that took
 	// them, all together.
 	starts  int
@@ -74,12 +81,13 @@ func (r *rotation) take(n note) {
 	case begun:
 		r.started += n.Items
 		r.batches[n.from]++
-	case gone:
-		for i, c := range r.workers {
-			if c == n.from {
-				r.due[i] = time.Now().Add(restartAfter)
-			}
+		if i := slices.Index(r.workers[:], n.from); r.batches[n.from] == 1 && !r.asked[i].IsZero() {
+			r.back += time.Duration(n.At - r.asked[i].UnixNano())
+			r.returns++
+			r.asked[i] = time.Time{}
 		}
+	case gone:
+		r.due[slices.Index(r.workers[:], n.from)] = time.Now().Add(restartAfter)
 	case ended, used:
 	}
 }
@@ -88,12 +96,17 @@ func (r *rotation) take(n note) {
 // a period.
 func (r *rotation) runUntil(end time.Time) error {
 	next := time.Now().Add(r.every / 2)
+	if r.signal == 0 {
+		next = end
+	}
 	for time.Now().Before(end) {
 		if err := r.step(earliest(end, next)); err != nil {
 			return err
 		}
-		if r.signal != 0 && !time.Now().Before(next) {
-			r.workers[r.stops%len(r.workers)].stop(r.signal)
+		if now := time.Now(); now.Before(end) && !now.Before(next) {
+			i := r.stops % len(r.workers)
+			r.asked[i] = time.Now()
+			r.workers[i].stop(r.signal)
 			r.stops++
 			next = next.Add(r.every)
 		}

@@ -207,13 +207,19 @@ func (q queue) env() []string {
 	}
 }
 
-// counts asks the server where the queue's messages are.
-func (q queue) counts(ctx context.Context) (admin.Subscription, error) {
+// counts is where the queue's messages are, and as of when.
+type counts struct {
+	admin.Subscription
+	at time.Time
+}
+
+// counts asks the server.
+func (q queue) counts(ctx context.Context) (counts, error) {
 	state, err := q.state(ctx, "")
 	if err != nil {
-		return admin.Subscription{}, err
+		return counts{}, err
 	}
-	return state.Subscriptions[0], nil
+	return counts{state.Subscriptions[0], state.At}, nil
 }
 
 // history asks the server what happened to an item.

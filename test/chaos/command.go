@@ -102,7 +102,7 @@ func (o *options) runAll(ctx context.Context, stdout io.Writer) (*summary, error
 			sum.add(outcome)
 			if len(outcome.violations) > 0 {
 				outcome.write(stdout)
-				return nil
+				return outcome.keep()
 			}
 			return os.RemoveAll(outcome.dir)
 		})

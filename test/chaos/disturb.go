@@ -83,7 +83,7 @@ func (r *run) ended(e exit) error {
 
 // publish starts a publish of the run, which goes on where the last one ended.
 func (r *run) publish() error {
-	p, err := r.cluster.StartPublisher("publish", "--run", mainRun, r.dataset())
+	p, err := r.cluster.StartPublisher("publish", "--run", mainRun, "--rate", fmt.Sprint(r.plan.rate), r.dataset())
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,7 @@ func (r *run) act(a action) error {
 	case repeat:
 		return r.repeat(a.items)
 	case killPub:
-		if r.publisher != nil {
-			return r.publisher.Signal(syscall.SIGKILL)
-		}
+		return r.killPublisher()
 	case kill, term, freeze, killRunner:
 		return r.hit(a)
 	}
@@ -220,8 +218,15 @@ func (r *run) calmDown() error {
 		return err
 	}
 	r.log.add(audit.Event{Kind: audit.Calm})
-	if r.publisher != nil {
-		return r.publisher.Signal(syscall.SIGKILL)
+	return r.killPublisher()
+}
+
+// killPublisher kills the publish command, if one runs; the next one goes on
+// where it was.
+func (r *run) killPublisher() error {
+	if r.publisher == nil || !r.publisher.Running() {
+		return nil
 	}
-	return nil
+	r.log.add(audit.Event{Kind: audit.PublisherKilled})
+	return r.publisher.Signal(syscall.SIGKILL)
 }

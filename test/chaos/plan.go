@@ -21,8 +21,13 @@ type plan struct {
 	foreign int // messages that are no item
 	garbled int // messages that name an item of the run "garbled" and cannot be read
 
+	rate int // items that the publisher publishes a second; 0: as fast as it goes
+
 	workers   int
 	batchSize int
+	held      int           // pull.max_outstanding
+	models    int           // infer.concurrency
+	exactly   bool          // an exactly-once subscription
 	sleep     time.Duration // that a batch takes in the model
 	memory    int           // of the model; 0: any size of batch fits
 	actions   []action      // by time
@@ -61,7 +66,13 @@ func newPlan(seed uint64) plan {
 		settle:    settleTime,
 		workers:   d.between(2, 4),
 		batchSize: d.between(1, 16),
+		models:    1,
+		exactly:   d.chance(0.25),
 		calm:      d.duration(2500*time.Millisecond, 5*time.Second),
+	}
+	p.held = p.batchSize * d.between(2, 6)
+	if d.chance(0.25) {
+		p.models = 2
 	}
 	n := d.between(20, 200)
 	if d.chance(0.3) {
@@ -74,8 +85,11 @@ func newPlan(seed uint64) plan {
 	if d.chance(0.3) {
 		p.garbled = d.between(1, 3)
 	}
+	if d.chance(0.5) {
+		p.rate = max(10, n/d.between(1, 2))
+	}
 	// The model alone is busy for about as long as the disturbances last.
-	batches := max(1, n/p.batchSize/p.workers)
+	batches := max(1, n/p.batchSize/p.workers/p.models)
 	p.sleep = max(p.calm/time.Duration(batches), 2*time.Millisecond).Truncate(time.Millisecond)
 	p.sleep = min(p.sleep, 400*time.Millisecond)
 	p.actions = d.disturb(&p)
@@ -99,8 +113,9 @@ func (d dice) duration(low, high time.Duration) time.Duration {
 // others are seen without what it excuses.
 func (d dice) disturb(p *plan) []action {
 	var actions []action
+	storm := d.chance(0.1) // everything at once
 	add := func(share float64, most int, next func() action) {
-		if !d.chance(share) {
+		if !d.chance(share) && !storm {
 			return
 		}
 		for range d.between(1, most) {
@@ -120,14 +135,22 @@ func (d dice) disturb(p *plan) []action {
 		add(0.5, maxDeaths-kills, func() action { return action{act: killRunner} })
 	}
 	d.follow(actions, p.calm)
-	add(0.7, 4, func() action {
+	often := 4
+	if storm {
+		often = 10
+	}
+	add(0.7, often, func() action {
 		return action{act: term, pause: d.duration(100*time.Millisecond, 1500*time.Millisecond)}
 	})
 	add(0.4, 3, func() action { return action{act: freeze, pause: d.stop()} })
-	add(0.5, 4, func() action { return d.fault(pubsubFaults) })
-	add(0.5, 4, func() action { return d.fault(spannerFaults) })
+	add(0.5, often, func() action { return d.fault(pubsubFaults) })
+	add(0.5, often, func() action { return d.fault(spannerFaults) })
 	add(0.6, 2, func() action { return action{act: repeat, items: d.some(len(p.items))} })
-	add(0.3, 2, func() action { return action{act: killPub} })
+	if d.chance(0.4) {
+		for range d.between(1, 3) {
+			actions = append(actions, action{at: d.duration(100*time.Millisecond, 2*time.Second), act: killPub})
+		}
+	}
 	var twice []int
 	for i, it := range p.items {
 		if it.Do == moody {

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // quiet is a plan of 200 items with nothing but one SIGTERM in the middle of it,
 // and some messages that come again at the end.
 func quiet() plan {
-	p := plan{seed: 1, workers: 2, batchSize: 4, sleep: 150 * time.Millisecond, calm: 5 * time.Second, settle: 12 * time.Second}
+	p := plan{seed: 1, workers: 2, batchSize: 4, held: 16, models: 1, sleep: 150 * time.Millisecond, calm: 5 * time.Second, settle: 12 * time.Second}
 	for i := range 200 {
 		p.items = append(p.items, planted{ID: fmt.Sprintf("i%d", i), N: i})
 	}
@@ -72,8 +72,15 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	for bug, want := range wants {
 		set := settings{bin: bin, worker: "faulty", out: t.TempDir(), env: []string{"CHAOS_BUG=" + bug}}
 		group.Go(func() {
-			o, err := execute(ctx, set, quiet())
-			caught := slices.ContainsFunc(o.violations, func(v audit.Violation) bool { return v.Guarantee == want })
+			var o outcome
+			var err error
+			caught := false
+			// On a machine that is busy the signal may meet a worker that holds
+			// nothing, and the bug does not show.
+			for try := 0; try < 3 && err == nil && !caught; try++ {
+				o, err = execute(ctx, set, quiet())
+				caught = want == "" || slices.ContainsFunc(o.violations, func(v audit.Violation) bool { return v.Guarantee == want })
+			}
 			switch {
 			case err != nil:
 				t.Errorf("%s: %v", bug, err)

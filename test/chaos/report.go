@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,9 +14,11 @@ import (
 	"github.com/spotbatch/spotbatch/test/chaos/audit"
 )
 
-// timelines bounds the timelines that are printed of one run; all are in its
-// folder.
-const timelines = 3
+// What is printed of one run is bounded; the rest is in its folder.
+const (
+	maxViolations = 20
+	maxTimelines  = 3
+)
 
 // write prints the plan as a few lines.
 func (p *plan) write(w io.Writer) {
@@ -24,8 +28,8 @@ func (p *plan) write(w io.Writer) {
 			kinds[it.Do]++
 		}
 	}
-	fmt.Fprintf(w, "seed %d: %d items %v, %d foreign, %d garbled, %d workers, batches of %d in %v, memory %d, calm at %.3fs\n",
-		p.seed, len(p.items), kinds, p.foreign, p.garbled, p.workers, p.batchSize, p.sleep, p.memory, p.calm.Seconds())
+	fmt.Fprintf(w, "seed %d: %d items %v, %d foreign, %d garbled, %d a second, %d workers with %d models, batches of %d in %v, %d held, exactly once %v, memory %d, calm at %.3fs\n",
+		p.seed, len(p.items), kinds, p.foreign, p.garbled, p.rate, p.workers, p.models, p.batchSize, p.sleep, p.held, p.exactly, p.memory, p.calm.Seconds())
 	for _, a := range p.actions {
 		fmt.Fprintln(w, "   ", a)
 	}
@@ -37,19 +41,35 @@ func (o *outcome) write(w io.Writer) {
 	fmt.Fprintf(w, "\nFAILED  seed %d, %.1fs, %d violations; repeat with: make chaos RUNS=1 SEED=%d\n", o.plan.seed, o.took.Seconds(), len(o.violations), o.plan.seed)
 	fmt.Fprintf(w, "logs of its processes: %s\n", relative(o.dir))
 	o.plan.write(w)
-	for _, v := range o.violations {
+	for i, v := range o.violations {
+		if i == maxViolations {
+			fmt.Fprintf(w, "   and %d more\n", len(o.violations)-i)
+			break
+		}
 		fmt.Fprintln(w, "  ", v)
 	}
 	told := map[audit.Violation]bool{}
 	for _, v := range o.violations {
 		subject := audit.Violation{Item: v.Item, Worker: v.Worker}
-		if len(told) == timelines || told[subject] {
+		if len(told) == maxTimelines || told[subject] {
 			continue
 		}
 		told[subject] = true
 		fmt.Fprintf(w, "\n  timeline of %s\n", strings.TrimSpace(v.Item.String()+" "+v.Worker))
 		fmt.Fprint(w, audit.Timeline(o.events, v.Item, v.Worker))
 	}
+}
+
+// keep writes all violations and all events into the run's folder.
+func (o *outcome) keep() error {
+	var violations strings.Builder
+	for _, v := range o.violations {
+		fmt.Fprintln(&violations, v)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(o.dir, "violations.txt"), []byte(violations.String()), 0o644),
+		os.WriteFile(filepath.Join(o.dir, "events.txt"), []byte(audit.Everything(o.events)), 0o644),
+	)
 }
 
 // relative shortens a path for people.
@@ -86,6 +106,8 @@ func (s *summary) add(o outcome) {
 			s.signals["SIG"+e.Signal]++
 		case audit.RunnerKilled:
 			s.signals["runners killed"]++
+		case audit.PublisherKilled:
+			s.signals["publishers killed"]++
 		case audit.FaultBegan:
 			s.faults++
 		case audit.Modelled:

@@ -71,7 +71,10 @@ func execute(ctx context.Context, set settings, p plan) (o outcome, err error) {
 		return o, err
 	}
 	defer cloud.Close()
-	r := &run{plan: p, program: set.worker, log: log, cloud: cloud, dir: o.dir, exits: make(chan exit), closed: make(chan struct{}), broken: map[int]func() error{}}
+	r := &run{
+		plan: p, program: set.worker, log: log, cloud: cloud, dir: o.dir,
+		exits: make(chan exit), closed: make(chan struct{}), broken: map[int]func() error{},
+	}
 	env, err := r.env(set)
 	if err != nil {
 		return o, err
@@ -136,6 +139,8 @@ func (r *run) env(set settings) ([]string, error) {
 		"SPOTBATCH_INFER_TIMEOUT=" + inferTimeout.String(),
 		"SPOTBATCH_COMMIT_TIMEOUT=" + commitTimeout.String(),
 		fmt.Sprintf("SPOTBATCH_BATCH_MAX_SIZE=%d", r.plan.batchSize),
+		fmt.Sprintf("SPOTBATCH_PULL_MAX_OUTSTANDING=%d", r.plan.held),
+		fmt.Sprintf("SPOTBATCH_INFER_CONCURRENCY=%d", r.plan.models),
 		"SPOTBATCH_TELEMETRY_METRICS=none",
 		"SPOTBATCH_LOG_LEVEL=debug",
 		// Nothing of Google's real cloud is to be found by accident.
@@ -182,6 +187,7 @@ func (r *run) setUp(ctx context.Context) error {
 	}
 	_, err := r.cloud.Broker().UpdateSubscription(subscriptionPath, func(c *broker.SubscriptionConfig) error {
 		c.Retry.Max = maxBackoff
+		c.ExactlyOnce = r.plan.exactly
 		return nil
 	})
 	return err
@@ -191,28 +197,6 @@ func (r *run) setUp(ctx context.Context) error {
 func (r *run) finished(items int) bool {
 	counts, err := r.cloud.Broker().Counts(subscriptionPath)
 	return err == nil && r.published && r.log.withRow() >= items && counts.Ready+counts.Delayed+counts.Leased == 0
-}
-
-// askPublisher runs the commands by which a user learns of the end.
-func (r *run) askPublisher(ctx context.Context) (end audit.End, err error) {
-	end = audit.End{Run: mainRun, Exported: map[audit.Key]audit.Row{}}
-	s, err := r.cluster.Status(ctx, mainRun)
-	if err != nil {
-		return end, err
-	}
-	end.Status = audit.Status{
-		State: s.State, Published: s.Published, OK: s.OK, Failed: s.Failed, Outstanding: s.Outstanding, Complete: s.Complete,
-	}
-	verify, err := r.cluster.Publisher(ctx, "verify", "--run", mainRun, r.dataset())
-	if err != nil {
-		return end, err
-	}
-	end.VerifyCode, end.VerifyText = verify.Code, string(verify.Stdout)+string(verify.Stderr)
-	exported, err := r.cluster.MustPublisher(ctx, "export", "--run", mainRun, "-o", "jsonl")
-	if err != nil {
-		return end, err
-	}
-	return end, readExport(exported, end.Exported)
 }
 
 // close ends whatever still runs.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -149,60 +146,6 @@ func (r *run) killChild(s *slot) bool {
 		}
 	}
 	return false
-}
-
-// readExport reads what `publisher export -o jsonl` printed.
-func readExport(text []byte, into map[audit.Key]audit.Row) error {
-	for line := range bytes.Lines(text) {
-		var row struct {
-			ItemID     string          `json:"item_id"`
-			Status     string          `json:"status"`
-			Output     json.RawMessage `json:"output"`
-			ErrorClass string          `json:"error_class"`
-		}
-		if err := json.Unmarshal(line, &row); err != nil {
-			return fmt.Errorf("read exported line %q: %w", line, err)
-		}
-		output := string(row.Output)
-		if output == "null" {
-			output = ""
-		}
-		into[audit.Key{Run: mainRun, Item: row.ItemID}] = audit.Row{Status: row.Status, Output: output, Class: row.ErrorClass}
-	}
-	return nil
-}
-
-// agenda is what is to be done, by time.
-type agenda []appointment
-
-type appointment struct {
-	at time.Time
-	do func() error
-}
-
-func (a *agenda) add(at time.Time, do func() error) {
-	*a = append(*a, appointment{at, do})
-	slices.SortStableFunc(*a, func(x, y appointment) int { return x.at.Compare(y.at) })
-}
-
-// next returns how long it is to the next appointment, at most most.
-func (a agenda) next(most time.Duration) time.Duration {
-	if len(a) == 0 {
-		return most
-	}
-	return min(most, max(0, time.Until(a[0].at)))
-}
-
-// run keeps the appointments that are due.
-func (a *agenda) run() error {
-	for len(*a) > 0 && !(*a)[0].at.After(time.Now()) {
-		do := (*a)[0].do
-		*a = (*a)[1:]
-		if err := do(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // running is the life in a slot that may be signalled, nil if there is none.

@@ -24,17 +24,18 @@ const (
 
 // What else was seen.
 const (
-	Committed    Kind = "committed"     // Spanner took a row of the item
-	Suspected    Kind = "suspected"     // Spanner took a record of Attempts of the item
-	Modelled     Kind = "model"         // the model began to work on the item
-	Answered     Kind = "answered"      // the model gave a healthy result for the item
-	Started      Kind = "started"       // a worker process
-	Signalled    Kind = "signal"        // to a worker process
-	RunnerKilled Kind = "runner killed" // the child process of a worker
-	Exited       Kind = "exited"        // a worker process
-	FaultBegan   Kind = "fault begins"
-	FaultEnded   Kind = "fault ends"
-	Calm         Kind = "calm" // no disturbance from here on
+	Committed       Kind = "committed"     // Spanner took a row of the item
+	Suspected       Kind = "suspected"     // Spanner took a record of Attempts of the item
+	Modelled        Kind = "model"         // the model began to work on the item
+	Answered        Kind = "answered"      // the model gave a healthy result for the item
+	Started         Kind = "started"       // a worker process
+	Signalled       Kind = "signal"        // to a worker process
+	RunnerKilled    Kind = "runner killed" // the child process of a worker
+	PublisherKilled Kind = "publisher killed"
+	Exited          Kind = "exited" // a worker process
+	FaultBegan      Kind = "fault begins"
+	FaultEnded      Kind = "fault ends"
+	Calm            Kind = "calm" // no disturbance from here on
 )
 
 // The services that faults strike.

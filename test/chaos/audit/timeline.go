@@ -21,7 +21,7 @@ func Timeline(events []Event, item Key, worker string) string {
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
-		case FaultBegan, FaultEnded, Calm:
+		case FaultBegan, FaultEnded, PublisherKilled, Calm:
 		case Started, Signalled, Exited, RunnerKilled:
 			if !involved[e.Worker] {
 				continue
@@ -35,9 +35,28 @@ func Timeline(events []Event, item Key, worker string) string {
 				continue
 			}
 		}
-		fmt.Fprintf(&b, "%9.3fs  %-14s %s\n", e.At.Seconds(), e.Kind, e.describe())
+		e.write(&b)
 	}
 	return b.String()
+}
+
+// Everything is the timeline of the whole run.
+func Everything(events []Event) string {
+	var b strings.Builder
+	for i := range events {
+		e := &events[i]
+		if e.Item != (Key{}) {
+			fmt.Fprintf(&b, "%-16s", e.Item)
+		} else {
+			fmt.Fprintf(&b, "%-16s", e.Foreign)
+		}
+		e.write(&b)
+	}
+	return b.String()
+}
+
+func (e *Event) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%9.3fs  %-14s %s\n", e.At.Seconds(), e.Kind, e.describe())
 }
 
 // describe is what there is to say beside time and kind.
