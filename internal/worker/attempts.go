@@ -116,8 +116,6 @@ func (w *Worker) died(t *task, reason string) {
 	defer w.mu.Unlock()
 	t.evidence.deaths++
 	t.evidence.lastError = reason
-	// Others are to know of it, should the item be given back.
-	t.evidence.written = true
 	if t.phase == settled {
 		w.queueTakeBack(t)
 	}
@@ -219,9 +217,10 @@ func (w *Worker) recorded(tasks []*task) {
 	}
 }
 
-// queueTakeBack queues what is to be undone of t's record, and reports whether
-// t's delivery has to wait for it: whoever gets the message next would take the
-// record for a death. w.mu is held. What finds no room is not undone.
+// queueTakeBack queues what is to be undone of t's record, and reports whether t
+// stays held until that is done: whoever gets the message next, this worker
+// included, would take the record for a death. w.mu is held. What finds no room
+// is not undone.
 func (w *Worker) queueTakeBack(t *task) bool {
 	switch {
 	case !t.evidence.written:
@@ -236,16 +235,14 @@ func (w *Worker) queueTakeBack(t *task) bool {
 			return false
 		}
 	}
-	w.returning[t] = true
 	return true
 }
 
-// releaseLocked lets the deliveries of a settled task go. w.mu is held.
+// releaseLocked lets the deliveries of a settled task go, unless they are gone.
+// w.mu is held.
 func (w *Worker) releaseLocked(t *task) {
-	delete(w.returning, t)
-	select {
-	case <-t.done:
-	default:
+	if w.held[t.item.Key] == t {
+		delete(w.held, t.item.Key)
 		close(t.done)
 	}
 }

@@ -203,11 +203,12 @@ func TestPauseBetweenTriesIsNoStart(t *testing.T) {
 }
 
 // Deaths of the runner are not forgotten when the item is then given back. The
-// one in the drain is none: the runner may have been stopped, too.
+// first is none, since the item was not in quarantine, and the one in the drain is
+// none: the runner may have been stopped, too.
 func TestDeathIsOnRecordAfterADrain(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
-			if len(b.runner.Batches()) == 3 {
+			if len(b.runner.Batches()) == 4 {
 				go b.cancel()
 				time.Sleep(time.Second) // fake time
 			}
@@ -292,6 +293,44 @@ func TestRecordIsTakenBackBeforeTheNack(t *testing.T) {
 		b.wantRow("a0", worker.StatusOK, "")
 		b.wantCounts(1, 40)
 	})
+}
+
+// Another delivery of the item that comes meanwhile shares the fate of the first:
+// it would take the record for a death, too.
+func TestTwinThatComesBeforeTheNackFindsNoDeath(t *testing.T) {
+	for _, end := range []worker.Settlement{worker.Nack, worker.Abandon} {
+		t.Run(end.String(), func(t *testing.T) {
+			inBubble(t, func(b *bundle) {
+				b.cfg.InferTimeout = 1010 * time.Millisecond
+				if end == worker.Abandon {
+					b.source.Lease = time.Second
+				}
+				b.attempts.Set(worker.Attempt{Key: key("a0"), Started: 1, Worker: "dead"})
+				b.source.Redeliver = true
+				b.attempts.OnTakeBack = func(_ context.Context, n int) workertest.Fault {
+					if n < 10 {
+						b.source.AddAttempt(5, items(1)...)
+					}
+					time.Sleep(30 * time.Millisecond) // fake time
+					return workertest.Fault{}
+				}
+				b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+					b.wantStarted("in the model", map[string]int{"a0": 2})
+					if len(b.runner.Batches()) > 10 {
+						return infertest.Echo(batch), nil
+					}
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				b.source.AddAttempt(5, items(1)...)
+				b.start()
+				b.waitFor("row", func() bool { return len(b.store.Rows()) > 0 })
+				b.stop()
+				b.wantRow("a0", worker.StatusOK, "")
+				b.wantStarted("at the end", map[string]int{})
+			})
+		})
+	}
 }
 
 // A drain waits for that for a second.

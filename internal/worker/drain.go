@@ -105,8 +105,10 @@ const (
 func (w *Worker) stopWaiting() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for t := range w.returning {
-		w.releaseLocked(t)
+	for _, t := range w.held {
+		if t.phase == settled {
+			w.releaseLocked(t)
+		}
 	}
 }
 
@@ -117,10 +119,8 @@ func (w *Worker) drain(ctx context.Context, cause error, received <-chan struct{
 	crash.At(crash.DuringDrain)
 	start := time.Now()
 	w.beginDrain(cause)
-	w.mu.Lock()
-	left := len(w.held)
-	w.mu.Unlock()
-	w.deps.Log.InfoContext(ctx, "draining", "cause", cause.Error(), "kept", left)
+	kept := w.count()
+	w.deps.Log.InfoContext(ctx, "draining", "cause", cause.Error(), "kept", kept[inModel]+kept[committing])
 
 	patience := time.AfterFunc(takeBackPatience, w.stopWaiting)
 	defer patience.Stop()

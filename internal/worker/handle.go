@@ -43,13 +43,15 @@ func (w *Worker) await(t *task, shared bool, lost <-chan struct{}) Settlement {
 		w.metrics.notAcked(nackLeaseLost)
 		return Abandon
 	}
-	switch {
-	case t.settlement != Ack:
+	if t.settlement != Ack {
+		// Also when t was abandoned: this delivery came later, and is ours.
 		w.metrics.notAcked(t.reason)
-	case shared:
+		return Nack
+	}
+	if shared {
 		w.metrics.item(outcomeShared)
 	}
-	return t.settlement
+	return Ack
 }
 
 // bury records a message that names no item, and acks it once that record is

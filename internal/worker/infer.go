@@ -56,16 +56,10 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		if group == nil {
 			return
 		}
-		if group[0].quarantined && !w.recordStarts(ctx, group, true) {
+		group, outputs, err := w.runGroup(ctx, group)
+		if len(group) == 0 {
 			continue
 		}
-		// What was given back meanwhile is not run.
-		if group = w.enterModel(group); len(group) == 0 {
-			continue
-		}
-		crash.At(crash.BeforeInfer)
-		outputs, err := w.callRunner(ctx, group)
-		crash.At(crash.AfterInfer)
 		if err == nil {
 			err = w.takeOutputs(ctx, group, outputs, plan)
 		}
@@ -78,6 +72,30 @@ func (w *Worker) inferBatch(ctx context.Context, tasks []*task) {
 		}
 		w.afterFailure(ctx, plan, group, err)
 	}
+}
+
+// runGroup runs what is left of group: what was given back meanwhile is not run.
+// An item in quarantine has the model for itself, so that it is neither the death
+// of another batch nor the other way round.
+func (w *Worker) runGroup(ctx context.Context, group []*task) ([]*task, []Output, error) {
+	places := int64(1)
+	if group[0].quarantined {
+		places = int64(w.cfg.InferConcurrency)
+	}
+	if w.places.Acquire(ctx, places) != nil {
+		return nil, nil, nil
+	}
+	defer w.places.Release(places)
+	if group[0].quarantined && !w.recordStarts(ctx, group, true) {
+		return nil, nil, nil
+	}
+	if group = w.enterModel(group); len(group) == 0 {
+		return nil, nil, nil
+	}
+	crash.At(crash.BeforeInfer)
+	outputs, err := w.callRunner(ctx, group)
+	crash.At(crash.AfterInfer)
+	return group, outputs, err
 }
 
 // callRunner is one run of the model.

@@ -58,7 +58,10 @@ func (w *Worker) exitWhenIdle(intake context.Context) {
 		if left <= 0 {
 			if err := w.checkAgain(intake); err != nil {
 				w.deps.Log.WarnContext(intake, "no work, but not all is there; waiting on", "error", err)
-				from = now
+				from = time.Now()
+				continue
+			}
+			if w.progress.lastWork().After(now) {
 				continue
 			}
 			w.stopIntake(fmt.Errorf("no work for %s (pull.exit_when_idle)", limit))

@@ -172,3 +172,21 @@ func TestWorkerStaysByDefault(t *testing.T) {
 		b.stop()
 	})
 }
+
+// Work that comes while the checks are made once more is not left behind.
+func TestWorkThatComesDuringTheLastCheckIsDone(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.ExitWhenIdle = time.Minute
+		b.check("Pub/Sub", func(context.Context) error {
+			if b.worker.Ready() && len(b.source.Settlements()) == 0 {
+				b.source.Add(items(1)...)
+				time.Sleep(time.Second) // fake time
+			}
+			return nil
+		})
+		b.runner.RunFunc = sleepy(50 * time.Second)
+		b.start()
+		<-b.ended
+		b.wantCounts(1, 0)
+	})
+}

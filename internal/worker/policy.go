@@ -167,6 +167,13 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 	}
 	switch class {
 	case ClassOutOfMemory:
+		if single && w.cfg.InferConcurrency > 1 && !group[0].quarantined {
+			// Another batch may have had the memory.
+			w.metrics.failure(class)
+			plan.again(group)
+			plan.alone(w.quarantine(ctx, group, true))
+			return
+		}
 		if single {
 			// Its batches failed because of it, whatever their size.
 			w.setCeiling(ctx, plan.ceiling)
@@ -225,19 +232,15 @@ func (w *Worker) afterFailure(ctx context.Context, plan *plan, group []*task, er
 // when each runs alone.
 func (w *Worker) afterDeath(ctx context.Context, plan *plan, group []*task, err error) {
 	w.metrics.failure(ClassRunnerCrash)
-	if len(group) > 1 {
+	if t := group[0]; !t.quarantined {
 		plan.again(group)
-		plan.alone(w.quarantine(ctx, group, true))
-		return
-	}
-	t := group[0]
-	w.died(t, Reason(err))
-	plan.again(group)
-	if !t.quarantined {
-		// What was recorded of earlier deaths counts, too.
 		group = w.quarantine(ctx, group, true)
-	} else if w.givenUp(t) {
-		return
+	} else {
+		w.died(t, Reason(err))
+		plan.again(group)
+		if w.givenUp(t) {
+			return
+		}
 	}
 	plan.alone(group)
 }

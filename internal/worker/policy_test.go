@@ -322,7 +322,7 @@ func TestErrorOfOneItemIsAVerdictOnlyWhenItIsAboutTheItem(t *testing.T) {
 		{"time-out", context.DeadlineExceeded, 3, 4, worker.StatusOK, ""},
 		{"no memory beside the others", worker.Failf(worker.ClassOutOfMemory, "no memory"), 1, 2, worker.StatusOK, ""},
 		{"no memory alone", worker.Failf(worker.ClassOutOfMemory, "no memory"), 9, 2, worker.StatusFailed, worker.ClassOutOfMemory},
-		{"crash", worker.Failf(worker.ClassRunnerCrash, "gone"), 9, 6, worker.StatusFailed, worker.ClassRunnerCrash},
+		{"crash", worker.Failf(worker.ClassRunnerCrash, "gone"), 9, 7, worker.StatusFailed, worker.ClassRunnerCrash},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(b *bundle) {

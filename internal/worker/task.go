@@ -44,8 +44,8 @@ type task struct {
 	// the model. Owned by the infer goroutine that holds the task.
 	failures   int
 	badOutputs int
-	// done is closed when the task is settled; settlement and reason, which
-	// says why it is not Ack, may be read then.
+	// done is closed when the task is settled and out of Worker.held; settlement
+	// and reason, which says why it is not Ack, may be read then.
 	done       chan struct{}
 	settlement Settlement
 	reason     nackReason
@@ -117,12 +117,13 @@ func (w *Worker) count() phaseCounts {
 }
 
 // leave ends the wait of a delivery whose lease is lost. A task that nobody
-// waits for any more is abandoned.
+// waits for any more is abandoned. What comes until its record is taken back is
+// nacked.
 func (w *Worker) leave(t *task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t.waiters--; t.waiters == 0 {
-		w.settleLocked(t, Abandon, nackLeaseLost)
+		w.settleLocked(t, Abandon, nackStore)
 	}
 }
 
@@ -142,14 +143,13 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	t.flight = nil
 	t.settlement = s
 	t.reason = reason
-	delete(w.held, t.item.Key)
 	if s != Ack {
 		w.metrics.device.add(useLost, t.modelTime)
-		if w.queueTakeBack(t) && s == Nack {
-			return true // release closes done
+		if w.queueTakeBack(t) {
+			return true // undo releases it
 		}
 	}
-	close(t.done)
+	w.releaseLocked(t)
 	return true
 }
 

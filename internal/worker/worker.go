@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/spotbatch/spotbatch/internal/item"
 )
@@ -42,6 +43,8 @@ type Worker struct {
 	toCommit   chan []finished
 	toTakeBack chan takeBack
 
+	// places are those of the model, one for each concurrent batch.
+	places *semaphore.Weighted
 	// ceiling is the largest batch that is tried.
 	ceiling  atomic.Int64
 	progress progress
@@ -60,13 +63,11 @@ type Worker struct {
 	working atomic.Bool
 
 	mu sync.Mutex
-	// held are the tasks that are not settled, by item. Guarded by mu.
+	// held are the tasks that are not settled, or whose records are still to be
+	// taken back, by item. Guarded by mu.
 	held map[item.Key]*task
 	// phases counts them by phase. Guarded by mu.
 	phases phaseCounts
-	// returning are the tasks that are settled as Nack, whose deliveries wait for
-	// their records to be taken back. Guarded by mu.
-	returning map[*task]bool
 	// draining is true from the stop of the intake on. Guarded by mu.
 	draining bool
 	// tripped says why there is no intake at the moment; empty when there is
@@ -87,8 +88,8 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		toLookup:   make(chan *task, 2*cfg.MaxHeld),
 		toCommit:   make(chan []finished, 2*cfg.MaxHeld),
 		toTakeBack: make(chan takeBack, 2*cfg.MaxHeld),
+		places:     semaphore.NewWeighted(int64(cfg.InferConcurrency)),
 		held:       make(map[item.Key]*task, cfg.MaxHeld),
-		returning:  make(map[*task]bool),
 	}
 	var err error
 	if w.metrics, err = newMetrics(deps.Meter, deps.Runner, w.count); err != nil {
