@@ -80,7 +80,7 @@ func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, e
 	var e effect
 	window := time.Duration(b.size.preemptions) * b.size.preemptEvery
 	perSecond := goodputWorkers * config.Default().Batch.MaxSize * int(time.Second/goodputModel)
-	items := perSecond*int(window/time.Millisecond+1000)/1000 + goodputWorkers*wide
+	items := perSecond*int((window+lateStart)/time.Millisecond)/1000 + goodputWorkers*wide
 	err := b.with(ctx, true, func(s *site) error {
 		q, err := s.queue(ctx, "items")
 		if err != nil {
