@@ -169,3 +169,28 @@ func TestAbandonedResultIsNotCommittedBesideTheNextOne(t *testing.T) {
 		b.wantCounts(1, 0)
 	})
 }
+
+// An item whose lease ends before its look-up is not looked up beside its next
+// delivery: the keys of a call are distinct, which the fakes check.
+func TestAbandonedItemIsNotLookedUpBesideItsNextDelivery(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 5 * time.Second
+		b.store.OnLookup = func(_ context.Context, n int) error {
+			if n < 4 { // as many as there are at once
+				time.Sleep(10 * time.Second) // fake time
+			}
+			return nil
+		}
+		b.start()
+		for _, it := range items(4) {
+			b.source.Add(it)
+			time.Sleep(time.Second) // fake time: a look-up for each
+		}
+		b.source.AddAttempt(3, jsonItem("r", "b"))
+		time.Sleep(5500 * time.Millisecond) // fake time: its lease is over
+		b.source.AddAttempt(4, jsonItem("r", "b"))
+		b.finish(6)
+		time.Sleep(time.Minute) // fake time: for the look-ups that were left behind
+		b.wantCounts(1, 0)
+	})
+}
