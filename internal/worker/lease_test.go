@@ -63,7 +63,7 @@ func TestResultOutlivesItsLease(t *testing.T) {
 func TestFailureDoesNotOutliveItsLease(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.source.Lease = 3 * time.Second
-		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a1" }
+		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a1" && r.Status == worker.StatusOK }
 		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
 			outs, err := sleepy(6*time.Second)(ctx, batch)
 			for i := range outs {
