@@ -104,10 +104,7 @@ func (w *Worker) learn(t *task, record Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.evidence.found = true
-	t.evidence.deaths += record.Started
-	if t.evidence.lastError == "" {
-		t.evidence.lastError = record.Error
-	}
+	t.evidence.deaths, t.evidence.lastError = record.Started, record.Error
 }
 
 // died counts a start alone of t that did not come back.
@@ -116,9 +113,6 @@ func (w *Worker) died(t *task, reason string) {
 	defer w.mu.Unlock()
 	t.evidence.deaths++
 	t.evidence.lastError = reason
-	if t.phase == settled {
-		w.queueTakeBack(t)
-	}
 }
 
 // givenUp makes t FAILED if it has been the death of too many, and reports
@@ -148,11 +142,8 @@ func (w *Worker) record(ctx context.Context, in <-chan []*task, out chan<- []*ta
 					suspects = append(suspects, t)
 				}
 			}
-			if !w.recordStarts(ctx, suspects, false) {
-				// They are given back; the others need not wait for the store.
-				tasks = w.living(tasks)
-			}
-			if len(tasks) > 0 && !send(ctx, out, tasks) {
+			// When it fails, all that waits is given back.
+			if w.recordStarts(ctx, suspects, false) && !send(ctx, out, tasks) {
 				return nil
 			}
 		case <-ctx.Done():
@@ -211,31 +202,29 @@ func (w *Worker) recorded(tasks []*task) {
 			continue
 		}
 		t.evidence.recording = false
-		if t.phase == settled && t.settlement != Ack && !w.queueTakeBack(t) {
-			w.releaseLocked(t)
+		if t.phase == settled {
+			w.takeBackLocked(t)
 		}
 	}
 }
 
-// queueTakeBack queues what is to be undone of t's record, and reports whether t
-// stays held until that is done: whoever gets the message next, this worker
-// included, would take the record for a death. w.mu is held. What finds no room
-// is not undone.
-func (w *Worker) queueTakeBack(t *task) bool {
+// takeBackLocked queues what is to be undone of the record of a settled task. The
+// task stays held until that is done: whoever gets the message next, this worker
+// included, would take the record for a death. w.mu is held. What finds no room is
+// not undone.
+func (w *Worker) takeBackLocked(t *task) {
 	switch {
-	case !t.evidence.written:
-		return false
 	case t.evidence.recording:
-		// recorded queues it.
-	default:
+		return // until recorded
+	case t.evidence.written:
 		undo := takeBack{task: t, attempt: w.recordOf(t), keep: t.evidence.found || t.evidence.deaths > 0}
 		select {
 		case w.toTakeBack <- undo:
+			return
 		default:
-			return false
 		}
 	}
-	return true
+	w.releaseLocked(t)
 }
 
 // releaseLocked lets the deliveries of a settled task go, unless they are gone.

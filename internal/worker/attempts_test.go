@@ -153,7 +153,8 @@ func TestStartsOfItemsGivenBackAreTakenBack(t *testing.T) {
 		give   func(b *bundle)
 	}{
 		{"drain", nil, func(b *bundle) { b.stop() }},
-		{"drain of items in quarantine", map[string]int{"a0": 0, "a1": 2, "a2": 4}, func(b *bundle) { b.stop() }},
+		{"drain of an item in quarantine", map[string]int{"a0": 0}, func(b *bundle) { b.stop() }},
+		{"drain of one with deaths", map[string]int{"a0": 4}, func(b *bundle) { b.stop() }},
 		{"lost lease", nil, func(b *bundle) { b.waitFor("loss", func() bool { return len(b.source.Settlements()) == 4 }); b.stop() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +167,11 @@ func TestStartsOfItemsGivenBackAreTakenBack(t *testing.T) {
 				b.source.Lease = 10 * time.Minute
 				b.cfg.InferTimeout = time.Hour
 				b.runner.RunFunc = sleepy(30 * time.Minute)
-				b.source.AddAttempt(5, items(4)...)
+				its := items(4)
+				if tt.before != nil {
+					its = its[:1]
+				}
+				b.source.AddAttempt(5, its...)
 				b.start()
 				b.waitFor("run", func() bool { return b.runner.Running() == 1 })
 				if diff := cmp.Diff(want, b.started()); diff == "" {
@@ -370,7 +375,7 @@ func TestLateRecordIsTakenBack(t *testing.T) {
 				b.attempts.OnRecord = func(_ context.Context, n int) workertest.Fault {
 					if n == 0 {
 						close(entered)
-						time.Sleep(time.Second) // fake time: the drain comes first
+						time.Sleep(500 * time.Millisecond) // fake time: the drain comes first
 					}
 					return fault
 				}
@@ -382,8 +387,17 @@ func TestLateRecordIsTakenBack(t *testing.T) {
 				b.cfg.BatchSize = 1
 				b.start()
 				<-entered
+				begin := time.Now()
 				b.stop()
 				b.wantStarted("at the end", map[string]int{})
+				// What is on its way is waited for, like any take-back.
+				wait := 500 * time.Millisecond
+				if fault.Err != nil {
+					wait = time.Second
+				}
+				if s := b.source.Settlements(); s[len(s)-2].At.Sub(begin) != wait && s[1].At.Sub(begin) != wait {
+					t.Errorf("no nack after %s: %v", wait, s)
+				}
 				for _, batch := range b.runner.Batches() {
 					if slices.Contains(batch, key("a0")) {
 						t.Error("an item that was given back went into the model")

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -187,6 +188,95 @@ func TestRunnerThatHangsPausesPulling(t *testing.T) {
 		b.waitFor("nacks", func() bool { return b.source.Count(worker.Nack) == 64 })
 		if took := time.Since(start); took > 3*b.cfg.InferTimeout+time.Second {
 			t.Errorf("given back after %s, want three times infer.timeout", took)
+		}
+		b.stop()
+	})
+}
+
+// Items that hang pause nothing as long as others between them do not.
+func TestItemsThatHangNowAndThenPauseNothing(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if n := len(b.runner.Batches()); n == 1 || n == 2 || n == 4 { // all four, the first alone, the third
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return infertest.Echo(batch), nil
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("settlements", func() bool { return len(b.source.Settlements()) == 4 })
+		b.wantCounts(2, 2)
+		if !b.worker.Ready() || b.source.Receives() != 1 {
+			t.Error("pulling was paused")
+		}
+		b.stop()
+	})
+}
+
+// After work was done the next pause is short again.
+func TestPausesStartAnewAfterWork(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		var until time.Time
+		b.store.OnCommit = func(context.Context, int, []worker.Result) workertest.Fault {
+			if time.Now().Before(until) {
+				return workertest.Fault{Err: workertest.ErrUnavailable}
+			}
+			return workertest.Fault{}
+		}
+		b.store.OnLookup = func(context.Context, int) error {
+			if time.Now().Before(until) {
+				return workertest.ErrUnavailable
+			}
+			return nil
+		}
+		b.source.Redeliver = true
+		b.start()
+		for i, tt := range []struct{ outage, late time.Duration }{{10 * time.Minute, time.Minute}, {30 * time.Second, 10 * time.Second}} {
+			until = time.Now().Add(tt.outage)
+			b.source.Add(jsonItem("r", fmt.Sprint(i)))
+			b.waitFor("ack", func() bool { return b.source.Count(worker.Ack) == i+1 })
+			if late := time.Since(until); late > tt.late {
+				t.Errorf("outage %d: done %s after its end, want at most %s", i, late, tt.late)
+			}
+		}
+		b.stop()
+	})
+}
+
+// lastMinuteSource delivers one more message after its intake was stopped.
+type lastMinuteSource struct {
+	worker.Source
+	last    *worker.Delivery
+	settled chan worker.Settlement
+}
+
+func (s lastMinuteSource) Receive(ctx context.Context, handle func(context.Context, *worker.Delivery) worker.Settlement) error {
+	stop := context.AfterFunc(ctx, func() { s.settled <- handle(context.WithoutCancel(ctx), s.last) })
+	defer stop()
+	return s.Source.Receive(ctx, handle)
+}
+
+// What arrives when pulling has just been paused is somebody else's at once.
+func TestLateDeliveryInAPauseIsGivenBack(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		it := jsonItem("r", "late")
+		late := lastMinuteSource{b.source, &worker.Delivery{Data: it.Data, Attributes: it.Attributes()}, make(chan worker.Settlement, 9)}
+		b.change = func(d *worker.Deps) { d.Source = late }
+		b.runner.RunFunc = func(context.Context, []worker.Input) ([]worker.Output, error) {
+			return nil, worker.Failf(worker.ClassTransient, "connection refused")
+		}
+		b.source.Add(items(4)...)
+		b.start()
+		b.waitFor("pause", func() bool { return b.source.Count(worker.Nack) == 3 })
+		time.Sleep(time.Millisecond) // fake time
+		select {
+		case s := <-late.settled:
+			if s != worker.Nack {
+				t.Errorf("settled as %s, want nack", s)
+			}
+		default:
+			t.Error("the delivery is still held")
 		}
 		b.stop()
 	})

@@ -83,7 +83,7 @@ func TestResultServesTheNextDelivery(t *testing.T) {
 func TestFailureDoesNotOutliveItsLease(t *testing.T) {
 	inBubble(t, func(b *bundle) {
 		b.source.Lease = 3 * time.Second
-		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a1" }
+		b.store.Reject = func(r worker.Result) bool { return r.Key.ItemID == "a1" && r.Status == worker.StatusOK }
 		b.runner.RunFunc = func(ctx context.Context, batch []worker.Input) ([]worker.Output, error) {
 			outs, err := sleepy(6*time.Second)(ctx, batch)
 			for i := range outs {
@@ -186,6 +186,31 @@ func TestAbandonedResultIsNotCommittedBesideTheNextOne(t *testing.T) {
 		time.Sleep(8 * time.Second) // fake time; both leases are over
 		b.source.Add(jsonItem("r", "a"))
 		b.finish(3)
+		b.wantCounts(1, 0)
+	})
+}
+
+// An item whose lease ends before its look-up is not looked up beside its next
+// delivery: the keys of a call are distinct, which the fakes check.
+func TestAbandonedItemIsNotLookedUpBesideItsNextDelivery(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 5 * time.Second
+		b.store.OnLookup = func(_ context.Context, n int) error {
+			if n < 4 { // as many as there are at once
+				time.Sleep(10 * time.Second) // fake time
+			}
+			return nil
+		}
+		b.start()
+		for _, it := range items(4) {
+			b.source.Add(it)
+			time.Sleep(time.Second) // fake time: a look-up for each
+		}
+		b.source.AddAttempt(3, jsonItem("r", "b"))
+		time.Sleep(5500 * time.Millisecond) // fake time: its lease is over
+		b.source.AddAttempt(4, jsonItem("r", "b"))
+		b.finish(6)
+		time.Sleep(time.Minute) // fake time: for the look-ups that were left behind
 		b.wantCounts(1, 0)
 	})
 }

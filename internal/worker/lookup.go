@@ -73,7 +73,8 @@ func (w *Worker) wanted(ctx context.Context, tasks []*task) []*task {
 // returns the others.
 func (w *Worker) unstored(ctx context.Context, tasks []*task) []*task {
 	start := time.Now()
-	if tasks = w.wanted(ctx, tasks); len(tasks) == 0 {
+	// One that was given back may be here once more, with its next delivery.
+	if tasks = w.wanted(ctx, w.living(tasks)); len(tasks) == 0 {
 		return nil
 	}
 	ctx, span := w.spanOver(ctx, "lookup", tasks)

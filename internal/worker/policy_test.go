@@ -388,3 +388,34 @@ func TestBrokenDeviceOfOneItemStopsTheWorker(t *testing.T) {
 		b.wantCounts(3, 1)
 	})
 }
+
+// What a broken device still answers is not believed.
+func TestResultsAfterTheDeviceBrokeAreNotStored(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.cfg.InferConcurrency, b.runner.Concurrency = 2, 2
+		b.cfg.BatchSize = 1
+		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
+			if hasA2(batch) {
+				return nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
+			}
+			time.Sleep(20 * time.Millisecond) // fake time
+			return infertest.Echo(batch), nil
+		}
+		// Acks and nacks take their time, so that the pipeline lives on.
+		b.change = func(d *worker.Deps) { d.Source = slowSource{d.Source} }
+		b.source.Add(jsonItem("r", "a2"), jsonItem("r", "a1"))
+		b.start()
+		<-b.ended
+		if rows := b.store.Rows(); len(rows) != 0 {
+			t.Errorf("rows %v, want none", rows)
+		}
+	})
+}
+
+// slowSource is slow to end.
+type slowSource struct{ worker.Source }
+
+func (s slowSource) Receive(ctx context.Context, handle func(context.Context, *worker.Delivery) worker.Settlement) error {
+	defer time.Sleep(time.Second) // fake time
+	return s.Source.Receive(ctx, handle)
+}

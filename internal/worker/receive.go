@@ -68,9 +68,6 @@ func (w *Worker) receive(ctx context.Context) error {
 func (w *Worker) trip(reason nackReason) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.draining || w.tripped != "" {
-		return
-	}
 	w.tripped = reason
 	w.cutIntake(errTripped)
 	for _, t := range w.held {

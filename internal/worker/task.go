@@ -145,9 +145,8 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 	t.reason = reason
 	if s != Ack {
 		w.metrics.device.add(useLost, t.modelTime)
-		if w.queueTakeBack(t) {
-			return true // undo releases it
-		}
+		w.takeBackLocked(t)
+		return true
 	}
 	w.releaseLocked(t)
 	return true
