@@ -80,6 +80,7 @@ lint: bin/tools/golangci-lint ## Run the linters, and check formatting, file siz
 	go mod tidy -diff
 	bin/tools/golangci-lint fmt --diff
 	bin/tools/golangci-lint run
+	bin/tools/golangci-lint run --build-tags crashpoints ./internal/crash/...
 
 .PHONY: fmt
 fmt: bin/tools/golangci-lint ## Format the code

@@ -191,6 +191,21 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 	return rest, err
 }
 
+// serveNext acks the next delivery of an item whose lease was lost before its
+// result was stored, if that delivery is here: it need not wait for a run of
+// its own.
+func (w *Worker) serveNext(f finished) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := w.held[f.task.item.Key]
+	if next == nil || f.result.Status != StatusOK {
+		return
+	}
+	if w.settleLocked(next, Ack, "") {
+		w.metrics.item(outcomeSkipped)
+	}
+}
+
 // stored settles the tasks whose results are durable. It counts them all
 // together, since to count costs as much as to settle.
 func (w *Worker) stored(done []finished) {
@@ -201,6 +216,7 @@ func (w *Worker) stored(done []finished) {
 	var useful, spoilt time.Duration
 	for _, f := range done {
 		if !w.settle(f.task, Ack, "") {
+			w.serveNext(f)
 			continue
 		}
 		spent := time.Duration(f.result.InferMillis * float64(time.Millisecond))

@@ -10,7 +10,7 @@
 //	             v
 //	           batch      until full, or max_wait since its first item
 //	             v
-//	             | with suspects: record their starts first (attempts.go)
+//	           record     only batches with suspects: their starts (attempts.go)
 //	             v
 //	           infer      Runner.Run; what a failure means is in policy.go
 //	             v
@@ -23,9 +23,9 @@
 // settle(Ack) is called in two places only: where a commit returned success
 // for the item's result (commit.go), and where a strong read showed the result
 // to be stored already (lookup.go). Items of a run that was cancelled are acked
-// without a result (lookup.go): nobody wants them any more. Messages for which no row can exist are
-// acked once their record on the dead-letter topic is durable (handle.go).
-// Everything else gives the delivery back.
+// without a result (lookup.go): nobody wants them any more. Messages for which
+// no row can exist are acked once their record on the dead-letter topic is
+// durable (handle.go). Everything else gives the delivery back.
 //
 // # Two contexts
 //

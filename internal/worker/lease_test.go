@@ -58,6 +58,26 @@ func TestResultOutlivesItsLease(t *testing.T) {
 	})
 }
 
+// The next delivery may be here before the row is. It is acked with it, whatever
+// it is doing.
+func TestResultServesTheNextDelivery(t *testing.T) {
+	inBubble(t, func(b *bundle) {
+		b.source.Lease = 4 * time.Second
+		b.runner.RunFunc = sleepy(5 * time.Second)
+		its := items(2)
+		start := time.Now()
+		b.source.Add(its...)
+		b.start()
+		b.waitFor("loss", func() bool { return b.source.Count(worker.Abandon) == 2 })
+		b.source.Add(its...)
+		b.waitFor("acks", func() bool { return b.source.Count(worker.Ack) == 2 })
+		if took := time.Since(start); took > 5500*time.Millisecond {
+			t.Errorf("acked after %s, want about 5s", took)
+		}
+		b.stop()
+	})
+}
+
 // Nobody's failure is written down once the lease is lost: the next one may do
 // better.
 func TestFailureDoesNotOutliveItsLease(t *testing.T) {

@@ -67,7 +67,8 @@ func TestEveryPartGivesItsLines(t *testing.T) {
 // Two workers, one of which idles for half of the window.
 func TestBusyCountsWhatLiesInTheWindow(t *testing.T) {
 	one, two := &child{}, &child{}
-	w := &watch{window: 100, open: map[*child]stretch{}, ran: map[*child]int{}}
+	const warm = 10
+	w := &watch{window: 100, warm: warm, open: map[*child]stretch{}, ran: map[*child]int{}}
 	over := false
 	tell := func(c *child, k kind, at int64) {
 		t.Helper()
@@ -76,7 +77,7 @@ func TestBusyCountsWhatLiesInTheWindow(t *testing.T) {
 		}
 		over = w.take(note{event: event{Kind: k, At: at, Items: 8}, from: c}, 2)
 	}
-	for i := range int64(warmBatches) {
+	for i := range int64(warm) {
 		tell(one, begun, 10*i)
 		tell(one, ended, 10*i+5)
 		tell(two, begun, 10*i+6)
@@ -102,7 +103,7 @@ func TestBusyCountsWhatLiesInTheWindow(t *testing.T) {
 	if want := 8.0; fill != want {
 		t.Errorf("fill: got %v, want %v", fill, want)
 	}
-	if got, want := w.started, int64(8*(2*warmBatches+3)); got != want {
+	if got, want := w.started, int64(8*(2*warm+3)); got != want {
 		t.Errorf("items started by the end of the window: got %d, want %d", got, want)
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/spotbatch/spotbatch/internal/config"
 )
 
-// warmBatches is how many batches each worker has run before it is watched.
-const warmBatches = 10
-
 // stretch is one stay of a batch in the model, in nanoseconds since 1970.
 type stretch struct {
 	from, to int64
@@ -19,9 +16,10 @@ type stretch struct {
 }
 
 // watch follows the models of some workers, from the moment when each of them
-// has run warmBatches until window is over.
+// has run warm batches until window is over.
 type watch struct {
 	window time.Duration
+	warm   int
 	// open is the batch that each worker has in the model, done are all that
 	// have left it; ran counts those by worker.
 	open map[*child]stretch
@@ -48,7 +46,7 @@ func (w *watch) take(n note, workers int) bool {
 		w.done = append(w.done, s)
 		delete(w.open, n.from)
 		w.ran[n.from]++
-		if w.from == 0 && len(w.ran) == workers && w.warm() {
+		if w.from == 0 && len(w.ran) == workers && w.allWarm() {
 			w.from = n.At
 		}
 	case ready, used, gone:
@@ -64,9 +62,9 @@ func (w *watch) take(n note, workers int) bool {
 	return true
 }
 
-func (w *watch) warm() bool {
+func (w *watch) allWarm() bool {
 	for _, n := range w.ran {
-		if n < warmBatches {
+		if n < w.warm {
 			return false
 		}
 	}
@@ -105,14 +103,19 @@ type outcome struct {
 	idle              float64 // of the machine's CPUs, in %
 }
 
+// lateStart is how long after the first worker the last may be warm. Longer, and
+// a measurement may fail for want of a backlog.
+const lateStart = 3 * time.Second
+
 // observe watches workers that have a backlog all the time.
 func (b *bench) observe(ctx context.Context, l load) (o outcome, err error) {
 	batch := config.Default().Batch.MaxSize
 	held := l.workers * max(l.outstanding, 4*batch)
 	window := max(b.size.window, b.size.windowBatches*l.model)
-	// More than models that are never idle could run: the backlog lasts.
-	perWorker := batch * (3*warmBatches + int(window/l.model))
-	items := l.workers*perWorker*3/2 + held
+	// More than models that are never idle could run, and some seconds more, in
+	// which the last worker is still becoming warm: the backlog lasts.
+	perWorker := batch * (b.size.warmBatches + int((window+lateStart)/l.model))
+	items := l.workers*perWorker + held
 	err = b.with(ctx, true, func(s *site) error {
 		q, err := s.queue(ctx, "items")
 		if err != nil {
@@ -127,7 +130,7 @@ func (b *bench) observe(ctx context.Context, l load) (o outcome, err error) {
 		if err != nil {
 			return err
 		}
-		w := &watch{window: window, open: map[*child]stretch{}, ran: map[*child]int{}}
+		w := &watch{window: window, warm: b.size.warmBatches, open: map[*child]stretch{}, ran: map[*child]int{}}
 		var before idle
 		for over := false; !over; {
 			n, err := crew.next()

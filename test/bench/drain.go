@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -20,14 +21,17 @@ func (b *bench) drain(ctx context.Context) error {
 	for _, delayed := range []bool{true, false} {
 		var took []time.Duration
 		err := b.with(ctx, delayed, func(s *site) error {
-			for i := range b.size.drains {
-				q, err := s.queue(ctx, fmt.Sprintf("drain%d", i))
+			for try := 1; len(took) < b.size.drains; try++ {
+				q, err := s.queue(ctx, fmt.Sprintf("drain%d", try))
 				if err != nil {
 					return err
 				}
 				d, err := q.drainOnce(ctx)
+				if errors.Is(err, errMissed) && try < 2*b.size.drains {
+					continue
+				}
 				if err != nil {
-					return fmt.Errorf("drain %d: %w", i+1, err)
+					return fmt.Errorf("drain %d: %w", try, err)
 				}
 				took = append(took, d)
 			}
@@ -56,6 +60,10 @@ func percentile(sorted []time.Duration, percent int) time.Duration {
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// errMissed says that a drain did not begin while the first batch was in the
+// model: the machine was too slow, and it is tried again.
+var errMissed = errors.New("the first batch left the model before the drain began")
 
 // drainOnce stops one worker that holds as much as it may, and returns when
 // the server had the last nack.
@@ -88,6 +96,9 @@ func (q queue) drainOnce(ctx context.Context) (time.Duration, error) {
 		if counts.Leased == held {
 			break
 		}
+		if counts.Acked > 0 {
+			return 0, errMissed
+		}
 		if err := wait(ctx, time.Millisecond); err != nil {
 			return 0, err
 		}
@@ -95,8 +106,12 @@ func (q queue) drainOnce(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	process.stop(syscall.SIGTERM)
 	for process.running() {
-		if _, err := crew.next(); err != nil {
+		n, err := crew.next()
+		if err != nil {
 			return 0, err
+		}
+		if n.Kind == begun || n.Kind == ended && n.At < begin.UnixNano() {
+			return 0, errMissed
 		}
 	}
 	if process.err != nil {

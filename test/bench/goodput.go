@@ -75,12 +75,12 @@ type effect struct {
 }
 
 // disturbed runs workers against a backlog and stops one of them in turn, with
-// signal, if it is not 0. Then it lets them finish.
+// signal, if it is not 0. Those that were it lets finish.
 func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, error) {
 	var e effect
 	window := time.Duration(b.size.preemptions) * b.size.preemptEvery
 	perSecond := goodputWorkers * config.Default().Batch.MaxSize * int(time.Second/goodputModel)
-	items := perSecond*int(window/time.Millisecond+1000)/1000 + goodputWorkers*wide
+	items := perSecond*int((window+lateStart)/time.Millisecond)/1000 + goodputWorkers*wide
 	err := b.with(ctx, true, func(s *site) error {
 		q, err := s.queue(ctx, "items")
 		if err != nil {
@@ -91,7 +91,7 @@ func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, e
 		}
 		crew := q.hire(ctx)
 		defer crew.dismiss()
-		r := &rotation{crew: crew, signal: signal, every: b.size.preemptEvery}
+		r := &rotation{crew: crew, signal: signal, every: b.size.preemptEvery, warm: b.size.warmBatches}
 		if err := r.fill(); err != nil {
 			return err
 		}
@@ -116,6 +116,9 @@ func (b *bench) disturbed(ctx context.Context, signal syscall.Signal) (effect, e
 		e.stops, e.startUp = r.stops, r.startUp/time.Duration(r.starts)
 		e.back = r.back / time.Duration(max(1, r.returns))
 		e.lost = float64(time.Duration(r.stops)*(restartAfter+e.startUp)) / float64(goodputWorkers*took)
+		if signal == 0 {
+			return nil
+		}
 		if err := r.finish(ctx, items); err != nil {
 			return err
 		}

@@ -123,6 +123,8 @@ type bench struct {
 
 // size says how much is measured.
 type size struct {
+	// warmBatches is how many batches each worker has run before it is watched.
+	warmBatches int
 	// window is how long the models are watched, at least for windowBatches
 	// batches.
 	window        time.Duration
@@ -145,12 +147,12 @@ type scaleSize struct{ items, rounds int }
 
 var (
 	full = size{
-		window: 5 * time.Second, windowBatches: 20, overheadItems: 100_000, overheadRounds: 3, drains: 100,
+		warmBatches: 10, window: 5 * time.Second, windowBatches: 20, overheadItems: 100_000, overheadRounds: 3, drains: 100,
 		preemptions: 6, preemptEvery: 5 * time.Second,
 		scales: []scaleSize{{10_000, 5}, {100_000, 2}, {1_000_000, 1}},
 	}
 	tiny = size{
-		window: 100 * time.Millisecond, windowBatches: 2, overheadItems: 1000, overheadRounds: 1, drains: 2,
+		warmBatches: 2, window: 100 * time.Millisecond, windowBatches: 2, overheadItems: 1000, overheadRounds: 1, drains: 2,
 		preemptions: 1, preemptEvery: 500 * time.Millisecond,
 		scales: []scaleSize{{500, 1}, {1000, 1}},
 	}

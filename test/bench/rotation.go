@@ -13,6 +13,7 @@ type rotation struct {
 	// signal stops a worker each period; 0 stops none.
 	signal syscall.Signal
 	every  time.Duration
+	warm   int // batches
 
 	workers [goodputWorkers]*child
 	// due is when a worker that has ended is started again.
@@ -51,7 +52,7 @@ func (r *rotation) fill() error {
 		r.take(n)
 		warm := 0
 		for _, c := range r.workers {
-			if r.batches[c] >= warmBatches {
+			if r.batches[c] >= r.warm {
 				warm++
 			}
 		}

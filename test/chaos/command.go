@@ -55,6 +55,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "chaos:", err)
 		return 1
 	}
+	fmt.Fprintf(stdout, "chaos: from seed %d on, %d runs at once\n", o.seed, o.parallel)
 	summary, err := o.runAll(ctx, stdout)
 	fmt.Fprintln(stdout, summary.String())
 	if err != nil {

@@ -82,8 +82,12 @@ func execute(ctx context.Context, set settings, p plan) (o outcome, err error) {
 	r.cluster = cluster.Join(cluster.Options{Bin: set.bin, Dir: o.dir, Env: env}, cloud.Env())
 	defer r.close()
 	facts, err := r.carryOut(ctx)
-	if err != nil {
-		return o, err
+	switch {
+	case ctx.Err() != nil:
+		return o, context.Cause(ctx)
+	case err != nil:
+		// A command that must succeed did not: a failure of the run like others.
+		facts.Finished, facts.Unfinished = false, err.Error()
 	}
 	if o.events, err = log.all(r.modelLog()); err != nil {
 		return o, err

@@ -179,6 +179,11 @@ func TestStories(t *testing.T) {
 				step(7040, audit.Acked, "w", 2), nil,
 		},
 
+		"run anew for another delivery when the lease of the first was lost": {
+			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(11000, "CONT").model(11005, "w").step(11010, audit.Delivered, "w", 2).
+				answered(11020).ok(11021).model(11022, "w").answered(11030).ok(11031).step(11040, audit.Acked, "w", 2), nil,
+		},
+
 		"drained":                     {done.signal(60, "TERM").exited(5000, 0), nil},
 		"drained too slowly":          {done.signal(60, "TERM").exited(6600, 0), []string{"G5"}},
 		"drained with another code":   {done.signal(60, "TERM").exited(70, 1), []string{"G5"}},

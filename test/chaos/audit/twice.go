@@ -10,24 +10,45 @@ func (c *checker) twice() {
 		worker string
 		item   Key
 	}
-	answered := map[stay]*Event{}
+	type run struct{ began, answered *Event }
+	runs := map[stay]run{}
 	for i := range c.events {
 		e := &c.events[i]
 		at := stay{e.Worker, e.Item}
 		switch e.Kind {
 		case Answered:
-			answered[at] = e
+			runs[at] = run{runs[at].began, e}
 		case Acked, Nacked, Expired:
-			delete(answered, at)
+			delete(runs, at)
 		case Modelled:
-			before := answered[at]
-			delete(answered, at)
-			// Excused: a settlement that Pub/Sub may have lost, a lease that may
-			// have been; and a worker that stood still and has lost it.
-			if before == nil || c.troubled(before.At, e.At) || c.stopped(e.Worker, before.At, e.At) {
+			before := runs[at]
+			runs[at] = run{began: e}
+			if before.answered == nil {
 				continue
 			}
-			c.report("G4", e, "the model began anew on an item that it had answered for at %.3fs, in the same worker", before.At.Seconds())
+			from := before.answered.At
+			// Excused: a settlement that Pub/Sub may have lost, a lease that may
+			// have been; and a worker that stood still and has lost it.
+			if c.troubled(from, e.At) || c.stopped(e.Worker, from, e.At) {
+				continue
+			}
+			// Excused: a run for a delivery whose lease was lost. A later delivery
+			// does not join it.
+			if c.lost(e.Worker, e.Item, before.began) {
+				continue
+			}
+			c.report("G4", e, "the model began anew on an item that it had answered for at %.3fs, in the same worker", from.Seconds())
 		}
 	}
+}
+
+// lost reports whether the worker had a delivery of the item, from before the
+// start of a run, whose lease ran out.
+func (c *checker) lost(worker string, item Key, began *Event) bool {
+	for _, d := range c.deliveries {
+		if d.Worker == worker && d.Item == item && began != nil && d.At <= began.At && d.end != nil && d.end.Kind == Expired {
+			return true
+		}
+	}
+	return false
 }
