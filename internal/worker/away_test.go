@@ -232,7 +232,7 @@ func TestPausesStartAnewAfterWork(t *testing.T) {
 		}
 		b.source.Redeliver = true
 		b.start()
-		for i, tt := range []struct{ outage, late time.Duration }{{10 * time.Minute, time.Minute}, {30 * time.Second, 10 * time.Second}} {
+		for i, tt := range []struct{ outage, late time.Duration }{{10 * time.Minute, 61 * time.Second}, {22 * time.Second, 10 * time.Second}} {
 			until = time.Now().Add(tt.outage)
 			b.source.Add(jsonItem("r", fmt.Sprint(i)))
 			b.waitFor("ack", func() bool { return b.source.Count(worker.Ack) == i+1 })

@@ -396,6 +396,7 @@ func TestResultsAfterTheDeviceBrokeAreNotStored(t *testing.T) {
 		b.cfg.BatchSize = 1
 		b.runner.RunFunc = func(_ context.Context, batch []worker.Input) ([]worker.Output, error) {
 			if hasA2(batch) {
+				time.Sleep(10 * time.Millisecond) // fake time: a1 is in the model, too
 				return nil, worker.Failf(worker.ClassDevice, "CUDA error 700")
 			}
 			time.Sleep(20 * time.Millisecond) // fake time
