@@ -33,6 +33,8 @@ type evidence struct {
 	// that it is doing so now.
 	written   bool
 	recording bool
+	// undoing counts the calls under way that take the record back.
+	undoing int
 	// lastError is how the last of the deaths looked from here.
 	lastError string
 }
@@ -208,23 +210,42 @@ func (w *Worker) recorded(tasks []*task) {
 	}
 }
 
-// takeBackLocked queues what is to be undone of the record of a settled task. The
-// task stays held until that is done: whoever gets the message next, this worker
-// included, would take the record for a death. w.mu is held. What finds no room is
-// not undone.
+// takeBackLocked undoes the record of a settled task. The task stays held until
+// that is done: whoever gets the message next, this worker included, would take
+// the record for a death. w.mu is held.
 func (w *Worker) takeBackLocked(t *task) {
-	switch {
-	case t.evidence.recording:
+	if t.evidence.recording {
 		return // until recorded
-	case t.evidence.written:
-		undo := takeBack{task: t, attempt: w.recordOf(t), keep: t.evidence.found || t.evidence.deaths > 0}
-		select {
-		case w.toTakeBack <- undo:
-			return
-		default:
-		}
 	}
-	w.releaseLocked(t)
+	w.undoLocked(t)
+	if t.evidence.undoing == 0 {
+		w.releaseLocked(t)
+	}
+}
+
+// endLocked removes the record of an item whose result is stored, if it may have
+// come back: it was being taken back when the result removed it. w.mu is held.
+func (w *Worker) endLocked(t *task) {
+	if t.evidence.undoing > 0 {
+		w.queueLocked(takeBack{task: t, attempt: w.recordOf(t)})
+	}
+}
+
+// undoLocked queues what is to be undone of t's record. w.mu is held.
+func (w *Worker) undoLocked(t *task) {
+	if t.evidence.written {
+		w.queueLocked(takeBack{task: t, attempt: w.recordOf(t), keep: t.evidence.found || t.evidence.deaths > 0})
+	}
+}
+
+// queueLocked queues a call for a record. w.mu is held. What finds no room is not
+// undone.
+func (w *Worker) queueLocked(undo takeBack) {
+	select {
+	case w.toTakeBack <- undo:
+		undo.task.evidence.undoing++
+	default:
+	}
 }
 
 // releaseLocked lets the deliveries of a settled task go, unless they are gone.
@@ -296,7 +317,9 @@ func (w *Worker) undo(ctx context.Context, list []takeBack) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, u := range list {
-		w.releaseLocked(u.task)
+		if u.task.evidence.undoing--; u.task.evidence.undoing == 0 && u.task.phase == settled {
+			w.releaseLocked(u.task)
+		}
 	}
 }
 

@@ -312,8 +312,8 @@ func TestTwinThatComesBeforeTheNackFindsNoDeath(t *testing.T) {
 				}
 				b.attempts.Set(worker.Attempt{Key: key("a0"), Started: 1, Worker: "dead"})
 				b.source.Redeliver = true
-				b.attempts.OnTakeBack = func(_ context.Context, n int) workertest.Fault {
-					if n < 10 {
+				b.attempts.OnTakeBack = func(context.Context, int) workertest.Fault {
+					if len(b.runner.Batches()) <= 10 {
 						b.source.AddAttempt(5, items(1)...)
 					}
 					time.Sleep(30 * time.Millisecond) // fake time

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spotbatch/spotbatch/internal/crash"
-	"github.com/spotbatch/spotbatch/internal/item"
 )
 
 // commitBatches is how many finished batches go into one commit at most. They
@@ -79,7 +78,9 @@ func (w *Worker) commit(ctx context.Context, in <-chan []finished) error {
 // commitBatch acks the tasks whose rows are durable and gives back those whose
 // rows are not, once StoreTimeout is over.
 func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
-	batch = w.worthStoring(batch)
+	// An item that was given back while its result was queued may be here once
+	// more, with the result of its next delivery; a key goes into a commit once.
+	batch = slices.DeleteFunc(batch, func(f finished) bool { return !w.alive(f.task) })
 	if len(batch) == 0 {
 		return
 	}
@@ -111,33 +112,6 @@ func (w *Worker) commitBatch(ctx context.Context, batch []finished) {
 			return
 		}
 	}
-}
-
-// worthStoring drops what was given back meanwhile. An item whose lease was lost
-// while its result was queued may be here once more, with the result of its next
-// delivery; a key goes into a commit once.
-func (w *Worker) worthStoring(batch []finished) []finished {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	gone := func(f finished) bool { return f.task.phase == settled }
-	if !slices.ContainsFunc(batch, gone) {
-		return batch
-	}
-	seen := make(map[item.Key]bool, len(batch))
-	for _, f := range batch {
-		if !gone(f) {
-			seen[f.task.item.Key] = true
-		}
-	}
-	return slices.DeleteFunc(batch, func(f finished) bool {
-		if !gone(f) {
-			return false
-		}
-		key := f.task.item.Key
-		drop := seen[key] || !f.task.orphaned(f.result.Status)
-		seen[key] = true
-		return drop
-	})
 }
 
 // notStored gives back what could not be stored in time. Rows that are refused
@@ -177,7 +151,7 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 		case errors.Is(errs[i], ErrRejected) && f.result.Status == StatusOK:
 			// The row is bad, not the store: what is wrong becomes the result.
 			w.metrics.failure(ClassInvalidOutput)
-			if !w.alive(f.task) {
+			if w.unwanted(f.task) {
 				continue
 			}
 			f.result.Status, f.result.Output = StatusFailed, nil
@@ -191,21 +165,6 @@ func (w *Worker) commitOnce(ctx context.Context, batch []finished) (rest []finis
 	return rest, err
 }
 
-// serveNext acks the next delivery of an item whose lease was lost before its
-// result was stored, if that delivery is here: it need not wait for a run of
-// its own.
-func (w *Worker) serveNext(f finished) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next := w.held[f.task.item.Key]
-	if next == nil || f.result.Status != StatusOK {
-		return
-	}
-	if w.settleLocked(next, Ack, "") {
-		w.metrics.item(outcomeSkipped)
-	}
-}
-
 // stored settles the tasks whose results are durable. It counts them all
 // together, since to count costs as much as to settle.
 func (w *Worker) stored(done []finished) {
@@ -216,7 +175,6 @@ func (w *Worker) stored(done []finished) {
 	var useful, spoilt time.Duration
 	for _, f := range done {
 		if !w.settle(f.task, Ack, "") {
-			w.serveNext(f)
 			continue
 		}
 		spent := time.Duration(f.result.InferMillis * float64(time.Millisecond))

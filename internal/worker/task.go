@@ -71,12 +71,6 @@ type finished struct {
 	result Result
 }
 
-// orphaned reports whether a result is worth its row although nobody here waits
-// for it: the lease was lost, but the model has run. Worker.mu is held.
-func (t *task) orphaned(status Status) bool {
-	return t.phase == settled && t.settlement == Abandon && status == StatusOK
-}
-
 func newTask(ctx context.Context, it item.Item, attempt int) *task {
 	return &task{item: it, ctx: ctx, attempt: attempt, done: make(chan struct{})}
 }
@@ -117,14 +111,34 @@ func (w *Worker) count() phaseCounts {
 }
 
 // leave ends the wait of a delivery whose lease is lost. A task that nobody
-// waits for any more is abandoned. What comes until its record is taken back is
-// nacked.
+// waits for any more is abandoned; what comes until its record is taken back is
+// nacked. One that is in the model stays: the next delivery shares the run, and
+// if none comes here its row saves another worker a run.
 func (w *Worker) leave(t *task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t.waiters--; t.waiters == 0 {
+	t.waiters--
+	if t.phase == waiting {
+		w.unwantedLocked(t)
+	} else if t.waiters == 0 && t.phase != settled {
+		w.undoLocked(t)
+	}
+}
+
+// unwantedLocked abandons t if nobody waits for it any more, and reports whether
+// it is settled. w.mu is held.
+func (w *Worker) unwantedLocked(t *task) bool {
+	if t.waiters == 0 {
 		w.settleLocked(t, Abandon, nackStore)
 	}
+	return t.phase == settled
+}
+
+// unwanted is unwantedLocked.
+func (w *Worker) unwanted(t *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unwantedLocked(t)
 }
 
 // settle decides what becomes of t's deliveries, unless that is decided already.
@@ -148,6 +162,7 @@ func (w *Worker) settleLocked(t *task, s Settlement, reason nackReason) bool {
 		w.takeBackLocked(t)
 		return true
 	}
+	w.endLocked(t)
 	w.releaseLocked(t)
 	return true
 }
@@ -187,13 +202,14 @@ func (w *Worker) enterModel(tasks []*task) []*task {
 }
 
 // leaveUndecided marks tasks that are to enter the model again: until then no
-// drain waits for them. While draining they are given back.
+// drain waits for them. While draining they are given back, and those that
+// nobody waits for are abandoned.
 func (w *Worker) leaveUndecided(tasks []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range tasks {
 		switch {
-		case t.phase == settled:
+		case w.unwantedLocked(t):
 		case w.draining:
 			w.settleLocked(t, Nack, nackDrain)
 		default:
@@ -209,22 +225,23 @@ func (w *Worker) spend(tasks []*task, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range tasks {
-		t.modelTime += share
 		if t.phase == settled {
 			w.metrics.device.add(useLost, share)
+			continue
 		}
+		t.modelTime += share
 	}
 }
 
 // leaveModel marks t as on its way to the store, and returns the model time
-// spent on it and whether it may have a record in Attempts. ok is false when t
-// was settled meanwhile, so that its result serves nobody here, unless it is one
-// that saves the next worker a run of the model.
+// spent on it and whether it may have a record in Attempts. ok is false when its
+// result serves nobody: t was settled meanwhile, or it failed and nobody waits
+// for it. The next one may do better.
 func (w *Worker) leaveModel(t *task, status Status) (spent time.Duration, attempted, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t.phase == settled {
-		return t.modelTime, t.evidence.attempted(), t.orphaned(status)
+	if t.phase == settled || status == StatusFailed && w.unwantedLocked(t) {
+		return 0, false, false
 	}
 	w.moveLocked(t, committing)
 	t.flight = nil

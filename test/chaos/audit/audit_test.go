@@ -181,7 +181,7 @@ func TestStories(t *testing.T) {
 
 		"run anew for another delivery when the lease of the first was lost": {
 			held.signal(30, "STOP").step(10020, audit.Expired, "w", 1).signal(11000, "CONT").model(11005, "w").step(11010, audit.Delivered, "w", 2).
-				answered(11020).ok(11021).model(11022, "w").answered(11030).ok(11031).step(11040, audit.Acked, "w", 2), nil,
+				answered(11020).ok(11021).model(11022, "w").answered(11030).ok(11031).step(11040, audit.Acked, "w", 2), []string{"G4"},
 		},
 
 		"drained":                     {done.signal(60, "TERM").exited(5000, 0), nil},
