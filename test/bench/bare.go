@@ -49,13 +49,19 @@ func serveBareStore(ctx context.Context, j *job) (err error) {
 	defer rows.Close()
 	loop := textbook{job: j, rows: rows}
 	arrived := make(chan *pubsub.Message, j.cfg.Pull.MaxOutstanding)
-	// What has come is stored and acked after the stop, too.
+	// What has come is stored and acked after the stop, too; without anybody who
+	// stores there is no use in receiving.
+	receiveCtx, stop := context.WithCancel(ctx)
+	defer stop()
 	storing, storeCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for range j.cfg.Commit.Concurrency {
-		storing.Go(func() error { return loop.storeAll(storeCtx, arrived) })
+		storing.Go(func() error {
+			defer stop()
+			return loop.storeAll(storeCtx, arrived)
+		})
 	}
 	j.isReady()
-	err = j.subscriber(client).Receive(ctx, func(_ context.Context, m *pubsub.Message) { arrived <- m })
+	err = j.subscriber(client).Receive(receiveCtx, func(_ context.Context, m *pubsub.Message) { arrived <- m })
 	close(arrived)
 	return errors.Join(err, storing.Wait())
 }
@@ -63,12 +69,7 @@ func serveBareStore(ctx context.Context, j *job) (err error) {
 // storeAll stores and acks what arrives, as much at once as has gathered.
 func (t textbook) storeAll(ctx context.Context, arrived <-chan *pubsub.Message) error {
 	for first := range arrived {
-		batch := []*pubsub.Message{first}
-		for len(arrived) > 0 {
-			if m, is := <-arrived; is {
-				batch = append(batch, m)
-			}
-		}
+		batch := gather(first, arrived)
 		byID := make(map[string]spanner.Key, len(batch))
 		for _, m := range batch {
 			addKey(byID, m.Attributes)
@@ -82,4 +83,22 @@ func (t textbook) storeAll(ctx context.Context, arrived <-chan *pubsub.Message) 
 		}
 	}
 	return nil
+}
+
+// gather returns first and what else has come. It never waits: several gather
+// from one channel, and what they hold while they wait would not be acked, so
+// that nothing more comes.
+func gather[T any](first T, arrived <-chan T) []T {
+	batch := []T{first}
+	for {
+		select {
+		case next, open := <-arrived:
+			if !open {
+				return batch
+			}
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
 }
