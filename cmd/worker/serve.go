@@ -140,7 +140,7 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 		defer cancel()
 		return db.Ping(ctx)
 	}
-	w, err = worker.New(p.workerConfig(), worker.Deps{
+	w, err = worker.New(p.cfg.Worker(p.name), worker.Deps{
 		Source: sub, DeadLetters: sub, Store: db.Store(), Attempts: db.Attempts(), Fetcher: fetcher, Runner: runner,
 		Checks:     []worker.Check{{Name: "Pub/Sub", Try: sub.Check}, {Name: "Spanner", Try: ping}},
 		Connection: sub, Cancellations: db.Cancellations(),
@@ -151,27 +151,6 @@ func (p *process) open(ctx context.Context, tel *telemetry.Telemetry) (w *worker
 		return nil, nil, err
 	}
 	return w, closeAll, nil
-}
-
-func (p *process) workerConfig() worker.Config {
-	c := p.cfg
-	return worker.Config{
-		Name:              p.name,
-		MaxHeld:           c.Pull.MaxOutstanding,
-		BatchSize:         c.Batch.MaxSize,
-		BatchWait:         c.Batch.MaxWait,
-		BatchBytes:        int64(c.Batch.MaxBytes),
-		InferConcurrency:  c.Infer.Concurrency,
-		InferTimeout:      c.Infer.Timeout,
-		MaxItemFailures:   c.Infer.MaxItemFailures,
-		MaxItemCrashes:    c.Infer.MaxItemCrashes,
-		SuspectAfter:      c.Infer.SuspectAfter,
-		CommitConcurrency: c.Commit.Concurrency,
-		StoreTimeout:      c.Commit.Timeout,
-		LoadTimeout:       c.Model.StartTimeout,
-		ExitWhenIdle:      c.Pull.ExitWhenIdle,
-		HardStop:          c.HardStop(),
-	}
 }
 
 // stopIsNoError turns the error of a start that was stopped into none.

@@ -47,32 +47,11 @@ func serveWorker(ctx context.Context, j *job) (err error) {
 	if j.noStore {
 		deps.Store, deps.Cancellations = nowhere{}, nil
 	}
-	w, err := worker.New(j.workerConfig(), deps)
+	w, err := worker.New(j.cfg.Worker("bench"), deps)
 	if err != nil {
 		return err
 	}
 	return w.Run(ctx)
-}
-
-// workerConfig is what cmd/worker makes of the same configuration.
-func (j *job) workerConfig() worker.Config {
-	c := j.cfg
-	return worker.Config{
-		Name:              "bench",
-		MaxHeld:           c.Pull.MaxOutstanding,
-		BatchSize:         c.Batch.MaxSize,
-		BatchWait:         c.Batch.MaxWait,
-		BatchBytes:        int64(c.Batch.MaxBytes),
-		InferConcurrency:  c.Infer.Concurrency,
-		InferTimeout:      c.Infer.Timeout,
-		MaxItemFailures:   c.Infer.MaxItemFailures,
-		MaxItemCrashes:    c.Infer.MaxItemCrashes,
-		SuspectAfter:      c.Infer.SuspectAfter,
-		CommitConcurrency: c.Commit.Concurrency,
-		StoreTimeout:      c.Commit.Timeout,
-		LoadTimeout:       c.Model.StartTimeout,
-		HardStop:          c.HardStop(),
-	}
 }
 
 // stub is a model that takes a fixed time for a batch of any size.

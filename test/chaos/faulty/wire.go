@@ -51,14 +51,7 @@ func work(ctx context.Context, bug string, environ []string) error {
 		return fmt.Errorf("CHAOS_BUG is %q; known are %v", bug, names())
 	}
 	plant(&deps)
-	w, err := worker.New(worker.Config{
-		Name: name, MaxHeld: cfg.Pull.MaxOutstanding,
-		BatchSize: cfg.Batch.MaxSize, BatchWait: cfg.Batch.MaxWait, BatchBytes: int64(cfg.Batch.MaxBytes),
-		InferConcurrency: cfg.Infer.Concurrency, InferTimeout: cfg.Infer.Timeout,
-		MaxItemFailures: cfg.Infer.MaxItemFailures, MaxItemCrashes: cfg.Infer.MaxItemCrashes, SuspectAfter: cfg.Infer.SuspectAfter,
-		CommitConcurrency: cfg.Commit.Concurrency, StoreTimeout: cfg.Commit.Timeout,
-		LoadTimeout: cfg.Model.StartTimeout, HardStop: cfg.HardStop(),
-	}, deps)
+	w, err := worker.New(cfg.Worker(name), deps)
 	if err != nil {
 		return err
 	}
