@@ -34,7 +34,7 @@ const (
 	// again.
 	settleTime = 60 * time.Second
 	// maxBackoff keeps the retry policy from stretching the runs; the product's
-	// own set-up says a minute.
+	// own set-up says ten minutes.
 	maxBackoff = 2 * time.Second
 )
 
